@@ -1,13 +1,15 @@
 //! An answer of HTTP/1.1 as one of HTTP/2: its head as a head, and its content without the framing.
 
 use bytes::Bytes;
-use http::header::{CONNECTION, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
+};
 use http::{Response, StatusCode};
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
-use rhythm_protocol::http::client::{ResponseFraming, ResponseHead, parse_response};
-use rhythm_protocol::http::head::Progress;
+use rhythm_protocol::http::response::has_no_content;
 
-/// Most bytes of a head.
+/// Most bytes of a head. Of lines there may be as many as these hold: whoever took an application's
+/// has counted them, and what is added here is to find room.
 const HEAD_MAX: usize = 64 * 1024;
 
 /// What was given is no answer.
@@ -68,11 +70,7 @@ impl Answer {
     ///
     /// # Errors
     /// Where it is none.
-    pub(crate) fn head(
-        &mut self,
-        bytes: &[u8],
-        parsed: &mut ResponseHead,
-    ) -> Result<(usize, Option<Response<()>>), Broken> {
+    pub(crate) fn head(&mut self, bytes: &[u8]) -> Result<(usize, Option<Response<()>>), Broken> {
         let Stage::Head(held) = &mut self.stage else {
             return Ok((0, None));
         };
@@ -87,29 +85,22 @@ impl Answer {
                 &joined
             }
         };
-        loop {
-            parsed.clear();
-            match parse_response(parsed, &all[at..], HEAD_MAX, self.to_head) {
-                Err(_) => return Err(Broken),
-                Ok(Progress::Partial) => {
-                    self.stage = Stage::Head(all[at..].to_vec());
-                    return Ok((bytes.len(), None));
-                }
+        while let Some((length, head)) = head_of(&all[at..])? {
+            at += length;
+            let status = head.status();
+            match status.as_u16() {
                 // To another protocol, which nobody asked for.
-                Ok(Progress::Complete { .. }) if parsed.status() == 101 => return Err(Broken),
-                Ok(Progress::Complete { head_len }) if parsed.status() < 200 => at += head_len,
-                Ok(Progress::Complete { head_len }) => {
-                    self.stage = match parsed.framing() {
-                        ResponseFraming::None | ResponseFraming::Length(0) => Stage::Over,
-                        ResponseFraming::Length(length) => Stage::Length(length),
-                        ResponseFraming::Chunked => Stage::Chunked(ChunkedDecoder::new(&UNBOUNDED)),
-                        ResponseFraming::UntilClose => Stage::UntilClose,
-                    };
-                    let response = response(parsed, &all[at..at + head_len])?;
-                    return Ok((at + head_len - before, Some(response)));
-                }
+                101 => return Err(Broken),
+                100..200 => continue,
+                status => self.stage = content_of(&head, self.to_head || has_no_content(status))?,
             }
+            return Ok((at - before, Some(response(head))));
         }
+        if all.len() - at > HEAD_MAX {
+            return Err(Broken);
+        }
+        self.stage = Stage::Head(all[at..].to_vec());
+        Ok((bytes.len(), None))
     }
 
     /// Takes bytes of the content, at most `most`: how many, and what they are without framing.
@@ -154,26 +145,83 @@ const UNBOUNDED: ChunkLimits = ChunkLimits {
 };
 
 /// The fields that HTTP/2 has no place for (RFC 9113, section 8.2.2).
-fn is_of_the_connection(name: &HeaderName) -> bool {
-    *name == CONNECTION
-        || *name == TRANSFER_ENCODING
-        || *name == UPGRADE
-        || matches!(name.as_str(), "keep-alive" | "proxy-connection")
-}
+const OF_THE_CONNECTION: [HeaderName; 5] = [
+    CONNECTION,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
 
-fn response(head: &ResponseHead, bytes: &[u8]) -> Result<Response<()>, Broken> {
+/// The head with which these bytes begin, if all of it is there, and how long it is. It is our own
+/// server's: what follows the colons, and nothing else, may be somebody's.
+fn head_of(bytes: &[u8]) -> Result<Option<(usize, Response<()>)>, Broken> {
     let mut response = Response::new(());
-    *response.status_mut() = StatusCode::from_u16(head.status()).map_err(|_| Broken)?;
-    let headers = response.headers_mut();
-    headers.reserve(head.headers().len());
-    for header in head.headers() {
-        let name = HeaderName::from_bytes(header.name.of(bytes)).map_err(|_| Broken)?;
-        let value = HeaderValue::from_bytes(header.value.of(bytes)).map_err(|_| Broken)?;
-        if !is_of_the_connection(&name) {
-            headers.append(name, value);
+    let mut length = 0;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let Some(text) = line.strip_suffix(b"\r\n") else {
+            // The rest is still to come.
+            return if line.ends_with(b"\n") {
+                Err(Broken)
+            } else {
+                Ok(None)
+            };
+        };
+        let is_first = length == 0;
+        length += line.len();
+        if is_first {
+            let status = text
+                .strip_prefix(b"HTTP/1.1 ")
+                .and_then(|rest| rest.get(..3));
+            let status = StatusCode::from_bytes(status.ok_or(Broken)?);
+            *response.status_mut() = status.map_err(|_| Broken)?;
+        } else if text.is_empty() {
+            return Ok(Some((length, response)));
+        } else {
+            let colon = text.iter().position(|byte| *byte == b':').ok_or(Broken)?;
+            let name = HeaderName::from_bytes(&text[..colon]).map_err(|_| Broken)?;
+            let value = HeaderValue::from_bytes(text[colon + 1..].trim_ascii());
+            let headers = response.headers_mut();
+            let appended = headers.try_append(name, value.map_err(|_| Broken)?);
+            appended.map_err(|_| Broken)?;
         }
     }
-    Ok(response)
+    Ok(None)
+}
+
+/// What follows a head: nothing, if it `has_none`.
+fn content_of(head: &Response<()>, has_none: bool) -> Result<Stage, Broken> {
+    let one = |name: HeaderName| -> Result<Option<&[u8]>, Broken> {
+        let mut values = head.headers().get_all(name).iter();
+        match (values.next(), values.next()) {
+            (_, Some(_)) => Err(Broken),
+            (value, None) => Ok(value.map(HeaderValue::as_bytes)),
+        }
+    };
+    let stage = match (one(TRANSFER_ENCODING)?, one(CONTENT_LENGTH)?) {
+        (None, None) => Stage::UntilClose,
+        (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => {
+            Stage::Chunked(ChunkedDecoder::new(&UNBOUNDED))
+        }
+        (None, Some(length)) => {
+            let length = std::str::from_utf8(length).map_err(|_| Broken)?;
+            match length.parse().map_err(|_| Broken)? {
+                0 => Stage::Over,
+                length => Stage::Length(length),
+            }
+        }
+        (Some(_), _) => return Err(Broken),
+    };
+    Ok(if has_none { Stage::Over } else { stage })
+}
+
+/// The head as HTTP/2 has it.
+fn response(mut head: Response<()>) -> Response<()> {
+    let headers = head.headers_mut();
+    for name in OF_THE_CONNECTION {
+        headers.remove(name);
+    }
+    head
 }
 
 #[cfg(test)]
@@ -187,13 +235,12 @@ mod tests {
         to_head: bool,
     ) -> Result<(u16, String, Vec<u8>, bool), Broken> {
         let mut answer = Answer::new(to_head);
-        let mut parsed = ResponseHead::new();
         let (mut head, mut content) = (None, Vec::new());
         for mut bytes in text.as_bytes().chunks(piece) {
             while !bytes.is_empty() {
                 let taken = match answer.has_no_head() {
                     true => {
-                        let (taken, found) = answer.head(bytes, &mut parsed)?;
+                        let (taken, found) = answer.head(bytes)?;
                         head = head.or(found);
                         taken
                     }
@@ -261,11 +308,28 @@ mod tests {
     }
 
     #[test]
+    fn a_head_may_have_as_many_lines_as_there_is_room_for() {
+        let lines: String = (0..1000).map(|n| format!("X-{n}: {n}\r\n")).collect();
+        let text = format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: 0\r\n\r\n");
+        for piece in [1000, text.len()] {
+            let (_, fields, _, is_whole) = read(&text, piece, false).unwrap();
+            assert!(is_whole && fields.contains("x-999: 999\n"));
+        }
+        let long = "x".repeat(HEAD_MAX);
+        let text = format!("HTTP/1.1 200 OK\r\nA: {long}");
+        assert_eq!(read(&text, text.len(), false), Err(Broken));
+    }
+
+    #[test]
     fn what_is_no_answer_is_refused() {
         for text in [
             "HTTP/1.1 101 Switching Protocols\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nno field\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nA: b\n\r\n",
             "nothing\r\n\r\n",
         ] {
             assert_eq!(read(text, 100, false), Err(Broken), "{text}");

@@ -3,6 +3,7 @@
 use crate::figures::Figures;
 use crate::options::Options;
 use crate::pipe::Pipe;
+use crate::ready::Ready;
 use bytes::Bytes;
 use h2::server::{Builder, Connection, Handshake, SendResponse};
 use h2::{Reason, RecvStream};
@@ -19,8 +20,21 @@ const PATIENCE: u32 = 200;
 /// With so many bytes given to h2, they are sent before the handler's call is over.
 pub(crate) const QUEUED_MAX: usize = 64 * 1024;
 
-/// A request that has come, and by what it is answered.
-pub(crate) type Asked = (Request<RecvStream>, SendResponse<Bytes>);
+/// So many bytes of a request's content may come ahead of whoever takes it.
+const STREAM_WINDOW: u32 = 128 * 1024;
+/// So many of all requests of a carrier, as long as its client is not let send further ahead.
+pub(crate) const WINDOW: usize = 64 * 1024;
+/// So many where it is: then some whose content nobody takes leave the others their share.
+pub(crate) const WIDE_WINDOW: u32 = 1024 * 1024;
+
+/// A request that has come, and nobody was told of.
+pub(crate) struct Asked {
+    pub(crate) request: Request<RecvStream>,
+    /// By what it is answered.
+    pub(crate) respond: SendResponse<Bytes>,
+    /// When it came.
+    pub(crate) since: Time,
+}
 
 enum Protocol {
     /// The peer's first settings are still to come.
@@ -43,16 +57,26 @@ pub(crate) enum Over {
 pub(crate) struct Carrier {
     pub(crate) role: Role,
     pub(crate) peer: Client,
+    /// Its client's number.
+    pub(crate) client: u64,
     protocol: Protocol,
     pipe: Pipe,
     /// What the socket has not taken.
     pub(crate) held: Outgoing,
     /// Streams that nobody has been told of.
     pub(crate) asked: VecDeque<Asked>,
-    /// As many of them as were counted last.
-    pub(crate) asked_counted: usize,
+    /// As many of them as have their client's share.
+    pub(crate) admitted: usize,
+    /// More of them may begin than when that was looked at last.
+    pub(crate) may_begin: bool,
     /// Those that the handler has.
     pub(crate) streams: Vec<Key>,
+    /// Those of them that have something to do.
+    pub(crate) ready: Arc<Ready>,
+    /// Some of them would send, and wait for the socket.
+    pub(crate) puts_off: bool,
+    /// Its client may send further ahead than others.
+    pub(crate) is_wide: bool,
     /// Bytes given to h2 since all was sent.
     queued: usize,
     /// It stands in the line of those that have something to do.
@@ -73,7 +97,7 @@ pub(crate) struct Carrier {
 impl Carrier {
     pub(crate) fn new(
         role: Role,
-        peer: Client,
+        (peer, client): (Client, u64),
         options: &Options,
         figures: Arc<Figures>,
         now: Time,
@@ -82,17 +106,23 @@ impl Carrier {
         let handshake = Builder::new()
             .max_concurrent_streams(options.streams_max)
             .max_header_list_size(options.head_bytes_max)
+            .initial_window_size(STREAM_WINDOW)
             .max_send_buffer_size(crate::stream::SEND_MAX)
             .handshake(pipe.clone());
         Carrier {
             role,
             peer,
+            client,
             protocol: Protocol::Greeting(handshake),
             pipe,
             held: Outgoing::new(),
             asked: VecDeque::new(),
-            asked_counted: 0,
+            admitted: 0,
+            may_begin: false,
             streams: Vec::new(),
+            ready: Arc::default(),
+            puts_off: false,
+            is_wide: false,
             queued: 0,
             is_busy: false,
             is_paused: false,
@@ -159,11 +189,19 @@ impl Carrier {
     /// any.
     fn forget_resets(&mut self, cx: &mut Context<'_>) -> bool {
         let before = self.asked.len();
-        (self.asked).retain_mut(|(_, respond)| respond.poll_reset(cx).is_pending());
+        (self.asked).retain_mut(|asked| asked.respond.poll_reset(cx).is_pending());
         for _ in self.asked.len()..before {
             self.has_reset();
         }
         self.asked.len() < before
+    }
+
+    /// Has its client send further ahead from now on.
+    pub(crate) fn widen(&mut self) {
+        if let Protocol::Open(connection) = &mut self.protocol {
+            connection.set_target_window_size(WIDE_WINDOW);
+        }
+        self.is_wide = true;
     }
 
     /// Tells the peer to begin nothing more.
@@ -192,7 +230,7 @@ impl Carrier {
         let cx = &mut Context::from_waker(Waker::noop());
         let was_blocked = self.is_blocked();
         loop {
-            self.poll(cx);
+            self.poll(cx, now);
             if self.asked.len() > self.streams_max && self.forget_resets(cx) {
                 // Its peer may have to be told.
                 continue;
@@ -222,7 +260,7 @@ impl Carrier {
         self.over
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) {
+    fn poll(&mut self, cx: &mut Context<'_>, now: Time) {
         if let Protocol::Greeting(handshake) = &mut self.protocol {
             match Pin::new(handshake).poll(cx) {
                 Poll::Pending => return,
@@ -233,7 +271,11 @@ impl Carrier {
         while let Protocol::Open(connection) = &mut self.protocol {
             match connection.poll_accept(cx) {
                 Poll::Pending => return,
-                Poll::Ready(Some(Ok(asked))) => self.asked.push_back(asked),
+                Poll::Ready(Some(Ok((request, respond)))) => self.asked.push_back(Asked {
+                    request,
+                    respond,
+                    since: now,
+                }),
                 Poll::Ready(Some(Err(error))) => {
                     let is_calmed = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
                     self.is_sent_away |= is_calmed && !error.is_remote();
@@ -266,5 +308,6 @@ impl Carrier {
         if self.asked.capacity() > 8 {
             self.asked = VecDeque::new();
         }
+        self.ready.shrink();
     }
 }

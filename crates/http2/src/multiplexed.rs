@@ -1,50 +1,54 @@
 //! The handler that a driver sees, and what it tells the one behind.
 
-use crate::carrier::{Carrier, Over, QUEUED_MAX};
+use crate::carrier::{Carrier, Over, QUEUED_MAX, WIDE_WINDOW, WINDOW};
 use crate::figures::Figures;
 use crate::options::Options;
 use crate::pipe::OUTPUT_MAX;
 use crate::port::StreamsPort;
-use crate::request::write_head;
-use crate::state::{Outer, State, inner_id, key_of};
-use crate::stream::{Came, SEND_MAX, Stream};
-use h2::Reason;
-use http::Method;
+use crate::state::{Outer, State, WIDE_MAX};
+use crate::stream::SEND_MAX;
 use rhythm_net::{
-    Accepted, ConnectionId, Datagram, DatagramId, Ended, Flushed, Handler, Key, Port, Role, Time,
-    Token, Worker,
+    Accepted, ConnectionId, Datagram, DatagramId, Ended, Flushed, Handler, Key, Port, Time, Token,
+    Worker,
 };
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 
 /// The first bytes of a connection that speaks HTTP/2 (RFC 9113, section 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// So many requests of a carrier wait for their answers, or for its peer to take them: then the
-/// others wait here until some do not, so that nobody has a hundred times another's share of what
-/// is behind. Answers that are made in pieces over a long time (events) do not wait.
-const OWED_MAX: usize = 16;
 /// The handler does what there is to do so often in one call.
 const IDLE_ROUNDS: usize = 4;
-/// Carriers are seen to so often in one call; then others have their turn first.
-const ROUNDS: usize = 256;
 
 /// A handler whose clients may speak HTTP/2, too.
 pub struct Multiplexed<H> {
     handler: H,
-    state: State,
+    pub(crate) state: State,
     /// The handler was told something behind which nothing has told it that this was all.
     owes_idle: bool,
     /// Used again: the streams of a carrier that is seen to, and a request's bytes.
-    keys: Vec<Key>,
-    bytes: Vec<u8>,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// The most memory of a connection that speaks HTTP/2, beside that of its streams: h2's two buffers
-/// and tables of names, what came and is not taken in, what is sent of us at once, and what goes
-/// out.
-pub const CARRIER_BYTES: usize =
-    (16 + 8 + 8) * 1024 + 2 * 64 * 1024 + QUEUED_MAX + SEND_MAX + 2 * OUTPUT_MAX;
+/// and tables of names, what one read brought, what came and is not taken, what is sent of us at
+/// once, and what goes out.
+pub const CARRIER_BYTES: usize = (16 + 8 + 8) * 1024
+    + 64 * 1024
+    + content_bytes(WINDOW)
+    + QUEUED_MAX
+    + SEND_MAX
+    + 2 * OUTPUT_MAX;
+
+/// The most memory, beside that, of all connections of a handler whose clients may send further
+/// ahead.
+pub const UPLOAD_BYTES: usize = WIDE_MAX * content_bytes(WIDE_WINDOW as usize);
+
+/// What contents take of which so many bytes may come ahead: h2 bounds what short pieces of them
+/// take beside.
+const fn content_bytes(window: usize) -> usize {
+    window + window / 2
+}
 
 impl<H: Handler> Multiplexed<H> {
     /// In front of `handler` at `now`. What there is of HTTP/2 is counted in `figures`.
@@ -73,7 +77,7 @@ impl<H: Handler> Multiplexed<H> {
     }
 
     /// Has the handler do something with its port.
-    fn tell(&mut self, port: &mut dyn Port, event: impl FnOnce(&mut H, &mut dyn Port)) {
+    pub(crate) fn tell(&mut self, port: &mut dyn Port, event: impl FnOnce(&mut H, &mut dyn Port)) {
         let state = &mut self.state;
         self.owes_idle = true;
         event(&mut self.handler, &mut StreamsPort { port, state });
@@ -91,183 +95,8 @@ impl<H: Handler> Multiplexed<H> {
         self.settle(port);
     }
 
-    /// Sees to carriers until none has anything to do, or others have waited long enough.
-    fn settle(&mut self, port: &mut dyn Port) {
-        for _ in 0..ROUNDS {
-            let Some(id) = self.state.busy.pop_front() else {
-                return;
-            };
-            self.serve(port, id);
-        }
-    }
-
-    /// Moves one carrier on, and tells the handler what came of it.
-    fn serve(&mut self, port: &mut dyn Port, id: ConnectionId) {
-        let (now, is_draining) = (self.state.now, self.state.is_draining);
-        let Some(carrier) = self.state.carrier(id) else {
-            return;
-        };
-        carrier.is_busy = false;
-        if carrier.is_closing {
-            return;
-        }
-        if is_draining {
-            // Also where it had not greeted when all others were told.
-            carrier.say_farewell();
-        }
-        let over = carrier.drive(port, id, now);
-        if std::mem::take(&mut carrier.is_sent_away) {
-            let peer = carrier.peer;
-            self.state.say_sent_away(peer);
-        }
-        self.state.refuse_too_many(id);
-        self.begin_streams(port, id);
-        let has_told = self.tell_streams(port, id);
-        if let Some(over) = over {
-            return self.end(port, id, over);
-        }
-        let Some(carrier) = self.state.carrier(id) else {
-            return;
-        };
-        if has_told {
-            return self.state.mark(id);
-        }
-        let waits = carrier.unread() > 0;
-        if waits != std::mem::replace(&mut carrier.is_paused, waits) {
-            match waits {
-                true => port.pause(id),
-                false => port.resume(id),
-            }
-        }
-        if carrier.is_idle() && !carrier.is_busy {
-            carrier.shrink();
-        }
-        self.state.set_timer(id);
-    }
-
-    /// Gives the handler the requests that have come over a carrier.
-    fn begin_streams(&mut self, port: &mut dyn Port, id: ConnectionId) {
-        let now = self.state.now;
-        let cx = &mut Context::from_waker(Waker::noop());
-        let mut owed = self.state.owed(id);
-        let by_stream = self.state.options.role;
-        while owed < OWED_MAX
-            && let Some(carrier) = self.state.carrier(id)
-            && let Some((request, mut respond)) = carrier.asked.pop_front()
-        {
-            let (role, peer) = (Role(carrier.role.0 | by_stream.0), carrier.peer);
-            if respond.poll_reset(cx).is_ready() {
-                carrier.has_reset();
-                self.state.mark(id);
-                continue;
-            }
-            if self.state.streams >= self.state.options.all_streams_max {
-                respond.send_reset(Reason::REFUSED_STREAM);
-                self.state.figures.refused.add(1);
-                self.state.mark(id);
-                continue;
-            }
-            let (parts, content) = request.into_parts();
-            let mut head = std::mem::take(&mut self.bytes);
-            head.clear();
-            match write_head(&parts, !content.is_end_stream(), &mut head) {
-                Err(_) => {
-                    respond.send_reset(Reason::PROTOCOL_ERROR);
-                    self.state.mark(id);
-                }
-                Ok(is_chunked) => {
-                    let to_head = parts.method == Method::HEAD;
-                    let stream = Stream::new(id, respond, to_head, content, is_chunked);
-                    let inner = self.state.add_stream(stream);
-                    owed += 1;
-                    let accepted = Accepted {
-                        connection: inner,
-                        role,
-                        peer,
-                    };
-                    self.tell(port, |handler, port| handler.opened(port, accepted, now));
-                    if self.state.stream(key_of(inner)).is_some() {
-                        self.tell(port, |handler, port| {
-                            handler.received(port, inner, &head, now);
-                        });
-                    }
-                }
-            }
-            self.bytes = head;
-            if owed == OWED_MAX {
-                // Some may have been answered at once.
-                owed = self.state.owed(id);
-            }
-        }
-        // Those that the handler has now are counted as streams.
-        self.state.count_asked(id);
-    }
-
-    /// Tells the handler what came over a carrier's streams, once each. Whether there was anything.
-    fn tell_streams(&mut self, port: &mut dyn Port, id: ConnectionId) -> bool {
-        let now = self.state.now;
-        let cx = &mut Context::from_waker(Waker::noop());
-        let mut keys = std::mem::take(&mut self.keys);
-        keys.clear();
-        if let Some(carrier) = self.state.carrier(id) {
-            keys.extend(&carrier.streams);
-            // Whoever is told last, because the socket was full before, is told first soon.
-            carrier.streams.rotate_left(usize::from(keys.len() > 1));
-        }
-        let mut has_told = false;
-        for key in keys.iter().copied() {
-            let inner = inner_id(key);
-            let Some(stream) = self.state.stream(key) else {
-                continue;
-            };
-            let mut bytes = std::mem::take(&mut self.bytes);
-            bytes.clear();
-            let came = match stream.is_reset(cx) {
-                true => Came::Failed,
-                false => stream.receive(cx, &mut bytes),
-            };
-            match came {
-                Came::Nothing => {}
-                Came::Bytes => {
-                    self.tell(port, |handler, port| {
-                        handler.received(port, inner, &bytes, now);
-                    });
-                }
-                Came::Failed => self.lose(port, key),
-            }
-            self.bytes = bytes;
-            has_told |= came != Came::Nothing;
-            let is_blocked = self.state.carrier(id).is_none_or(|it| it.is_blocked());
-            if let Some(stream) = self.state.stream(key)
-                && !is_blocked
-                && stream.takes_again()
-            {
-                stream.wants_write = false;
-                has_told = true;
-                self.tell(port, |handler, port| handler.writable(port, inner, now));
-            }
-        }
-        self.keys = keys;
-        has_told
-    }
-
-    /// The peer has taken a request back.
-    fn lose(&mut self, port: &mut dyn Port, key: Key) {
-        let now = self.state.now;
-        let Some(stream) = self.state.remove_stream(key) else {
-            return;
-        };
-        if let Some(carrier) = self.state.carrier(stream.carrier) {
-            carrier.has_reset();
-        }
-        drop(stream);
-        let how = Ended::Failed(ErrorKind::ConnectionReset);
-        let inner = inner_id(key);
-        self.tell(port, |handler, port| handler.ended(port, inner, how, now));
-    }
-
     /// A carrier is over, and with it all of its streams.
-    fn end(&mut self, port: &mut dyn Port, id: ConnectionId, over: Over) {
+    pub(crate) fn end(&mut self, port: &mut dyn Port, id: ConnectionId, over: Over) {
         while let Some(carrier) = self.state.carrier(id)
             && let Some(key) = carrier.streams.pop()
         {
@@ -326,7 +155,8 @@ impl<H: Handler> Multiplexed<H> {
         let State {
             options, figures, ..
         } = &self.state;
-        let mut carrier = Carrier::new(plain.role, plain.peer, options, figures.clone(), now);
+        let client = (plain.peer, (options.client)(plain.peer, id));
+        let mut carrier = Carrier::new(plain.role, client, options, figures.clone(), now);
         carrier.take_in(PREFACE);
         carrier.take_in(rest);
         self.state
@@ -509,12 +339,14 @@ impl<H: Handler> Handler for Multiplexed<H> {
             let Some(carrier) = self.state.carrier(id) else {
                 continue;
             };
-            if carrier.is_blocked() {
+            if carrier.is_busy && !carrier.is_closing {
+                // It is seen to below, and its time set anew.
+            } else if carrier.is_blocked() {
                 port.abort(id);
                 self.end(port, id, Over::Gone);
-            } else if carrier.is_busy || !carrier.is_idle() {
-                // Something came at the last moment.
-                self.state.set_timer(id);
+            } else if !carrier.is_idle() {
+                // A request has waited for long enough.
+                self.state.mark(id);
             } else {
                 carrier.say_last_word();
                 let over = carrier.drive(port, id, now).unwrap_or(Over::Ended);

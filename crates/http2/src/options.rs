@@ -1,6 +1,6 @@
 //! What clients that speak HTTP/2 may do.
 
-use rhythm_net::Role;
+use rhythm_net::{Client, ConnectionId, Role};
 use std::time::Duration;
 
 /// What connections of HTTP/2 may do.
@@ -14,8 +14,11 @@ pub struct Options {
     pub head_bytes_max: u32,
     /// Streams of one connection at one time; more are refused, and come again.
     pub streams_max: u32,
-    /// Streams of all connections of a handler at one time, likewise.
+    /// Streams of all connections of a handler at one time, likewise. One client has half of them
+    /// at most, and others find the rest.
     pub all_streams_max: usize,
+    /// The number of the client that a connection is of.
+    pub client: fn(Client, ConnectionId) -> u64,
     /// For how long a connection may be without a stream.
     pub idle: Duration,
     /// For how long a connection without a stream has its place at least, where others wait for

@@ -1,6 +1,6 @@
 //! The port that the handler is given: the driver's, with streams among the connections.
 
-use crate::state::{Inner, Outer, State, inner_id, key_of};
+use crate::state::{Inner, Outer, State, key_of};
 use h2::Reason;
 use rhythm_net::{
     Client, ConnectionId, Datagram, DatagramId, Key, Peer, Port, Role, Sent, Time, WallClock,
@@ -34,11 +34,7 @@ impl StreamsPort<'_> {
     /// Gives a stream bytes of its answer.
     fn send_on(&mut self, key: Key, bytes: &[u8]) -> Sent {
         let State {
-            inner,
-            outer,
-            parsed,
-            now,
-            ..
+            inner, outer, now, ..
         } = &mut *self.state;
         let Some(Inner::Stream(stream)) = inner.get_mut(key) else {
             return Sent::Gone;
@@ -49,9 +45,11 @@ impl StreamsPort<'_> {
         };
         if carrier.is_blocked() {
             stream.put_off(bytes.len());
+            carrier.puts_off = true;
             return Sent::Taken(0);
         }
-        let Ok(taken) = stream.send(bytes, parsed) else {
+        carrier.may_begin = true;
+        let Ok(taken) = stream.send(bytes) else {
             self.state.reset_stream(key, Reason::INTERNAL_ERROR);
             return Sent::Gone;
         };
@@ -71,7 +69,12 @@ impl StreamsPort<'_> {
             }
         } else if let Some(stream) = self.state.stream(key) {
             stream.is_paused = is_paused;
-            let id = stream.carrier;
+            let (id, has_content) = (stream.carrier, stream.has_content());
+            match is_paused {
+                false => stream.mark.set(),
+                true if has_content => self.state.widen(id),
+                true => {}
+            }
             self.state.mark(id);
         }
     }
@@ -176,18 +179,5 @@ impl State {
             }
             self.mark(id);
         }
-    }
-
-    /// Begins a stream of a carrier: the handler's name for it.
-    pub(crate) fn add_stream(&mut self, stream: crate::stream::Stream) -> ConnectionId {
-        let id = stream.carrier;
-        let key = self.inner.insert(Inner::Stream(Box::new(stream)));
-        self.streams += 1;
-        self.figures.streams.set(self.streams as u64);
-        self.figures.requests.add(1);
-        if let Some(carrier) = self.carrier(id) {
-            carrier.streams.push(key);
-        }
-        inner_id(key)
     }
 }

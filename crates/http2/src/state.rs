@@ -1,13 +1,14 @@
 //! What is kept of connections beside the handler: by the driver's names and by the handler's.
 
-use crate::carrier::Carrier;
+use crate::carrier::{Asked, Carrier};
 use crate::figures::Figures;
 use crate::options::Options;
+use crate::ready::Mark;
+use crate::shares::Shares;
 use crate::stream::Stream;
 use h2::Reason;
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{Client, ConnectionId, ConnectionTable, Key, Role, Slab, Time, TimerWheel};
-use rhythm_protocol::http::client::ResponseHead;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,8 +55,10 @@ pub(crate) struct State {
     /// How many there are of each.
     pub(crate) carriers: usize,
     pub(crate) streams: usize,
-    /// Requests of carriers that nobody was told of.
-    asked: usize,
+    /// Whose they are, with the requests that nobody was told of.
+    under_way: Shares,
+    /// Whose the carriers are whose clients send further ahead than others.
+    wide: Shares,
     /// Carriers that have something to do.
     pub(crate) busy: VecDeque<ConnectionId>,
     /// Until when a carrier may go on as it does, by slot.
@@ -65,8 +68,6 @@ pub(crate) struct State {
     pub(crate) now: Time,
     /// Lines of the log about clients that were told to stop.
     sent_away: Sparse,
-    /// Used again for every answer.
-    pub(crate) parsed: ResponseHead,
 }
 
 impl State {
@@ -78,13 +79,13 @@ impl State {
             inner: Slab::new(),
             carriers: 0,
             streams: 0,
-            asked: 0,
+            under_way: Shares::new(options.all_streams_max),
+            wide: Shares::new(WIDE_MAX),
             busy: VecDeque::new(),
             timers: TimerWheel::new(now),
             is_draining: false,
             now,
             sent_away: Sparse::default(),
-            parsed: ResponseHead::new(),
         }
     }
 
@@ -163,8 +164,9 @@ impl State {
         all.map(|(id, _)| id).collect()
     }
 
-    /// Streams of a carrier that wait for their answers, or for their peer to take them.
-    pub(crate) fn owed(&mut self, id: ConnectionId) -> usize {
+    /// How many more requests of a carrier may begin: fewer where streams wait for their answers,
+    /// or for their peer to take them.
+    pub(crate) fn room(&mut self, id: ConnectionId) -> usize {
         let State { outer, inner, .. } = self;
         let Some(Outer::Carrier(carrier)) = outer.get_mut(id) else {
             return 0;
@@ -173,36 +175,87 @@ impl State {
             Some(Inner::Stream(stream)) => stream.is_owed(),
             _ => false,
         };
-        carrier.streams.iter().filter(is_owed).count()
+        OWED_MAX.saturating_sub(carrier.streams.iter().filter(is_owed).count())
     }
 
-    /// Refuses requests of a carrier that nobody was told of, where there are too many of all.
-    pub(crate) fn refuse_too_many(&mut self, id: ConnectionId) {
-        let (others, most) = (self.streams + self.asked, self.options.all_streams_max);
-        let Some(carrier) = self.carrier(id) else {
+    /// Takes requests of a carrier that have come among those under way. Those for which its client
+    /// has no share are refused: its peer may ask again.
+    pub(crate) fn admit(&mut self, id: ConnectionId) {
+        let State {
+            outer,
+            under_way,
+            figures,
+            ..
+        } = self;
+        let Some(Outer::Carrier(carrier)) = outer.get_mut(id) else {
             return;
         };
-        let others = others - carrier.asked_counted;
-        let mut refused = 0;
-        while others + carrier.asked.len() > most
-            && let Some((_, mut respond)) = carrier.asked.pop_back()
-        {
-            respond.send_reset(Reason::REFUSED_STREAM);
-            refused += 1;
+        let (client, asked) = (carrier.client, carrier.asked.len());
+        // Some were taken back meanwhile.
+        (asked..carrier.admitted).for_each(|_| under_way.give(client));
+        let before = carrier.admitted.min(asked);
+        let admitted = (before..asked).take_while(|_| under_way.take(client));
+        carrier.admitted = before + admitted.count();
+        carrier.may_begin |= carrier.admitted > before;
+        let refused = asked - carrier.admitted;
+        for mut asked in carrier.asked.drain(carrier.admitted..) {
+            asked.respond.send_reset(Reason::REFUSED_STREAM);
         }
-        self.count_asked(id);
         if refused > 0 {
-            self.figures.refused.add(refused);
+            figures.refused.add(refused as u64);
             self.mark(id);
         }
     }
 
-    /// Counts anew requests of a carrier that nobody was told of.
-    pub(crate) fn count_asked(&mut self, id: ConnectionId) {
-        if let Some(carrier) = self.carrier(id) {
-            let now = carrier.asked.len();
-            let before = std::mem::replace(&mut carrier.asked_counted, now);
-            self.asked = self.asked - before + now;
+    /// Takes the first request of a carrier that nobody was told of, with its share: where there is
+    /// room, or it has waited for long enough.
+    pub(crate) fn next_asked(&mut self, id: ConnectionId, has_room: bool) -> Option<Asked> {
+        let now = self.now;
+        let carrier = self.carrier(id)?;
+        let first = carrier.asked.front()?;
+        if !has_room && now.since(first.since) < WAIT_MAX {
+            return None;
+        }
+        carrier.admitted -= 1;
+        carrier.asked.pop_front()
+    }
+
+    /// A client has no request under way any more that [`State::next_asked`] gave.
+    pub(crate) fn give_share(&mut self, id: ConnectionId) {
+        if let Some(Outer::Carrier(carrier)) = self.outer.get_mut(id) {
+            self.under_way.give(carrier.client);
+        }
+    }
+
+    /// The streams of a carrier that have something to do.
+    pub(crate) fn take_ready(&mut self, id: ConnectionId, keys: &mut Vec<Key>) {
+        let State { outer, inner, .. } = self;
+        let Some(Outer::Carrier(carrier)) = outer.get_mut(id) else {
+            return;
+        };
+        if !carrier.is_blocked() && std::mem::take(&mut carrier.puts_off) {
+            for key in &carrier.streams {
+                if let Some(Inner::Stream(stream)) = inner.get(*key)
+                    && stream.wants_write
+                {
+                    stream.mark.set();
+                }
+            }
+            // Whoever is told last, when the socket may be full again, is told first soon.
+            let is_any = !carrier.streams.is_empty();
+            carrier.streams.rotate_left(usize::from(is_any));
+        }
+        carrier.ready.take(keys);
+    }
+
+    /// Has a carrier's client send further ahead, where there is memory for that: its contents are
+    /// long, or one that nobody takes keeps the others from coming.
+    pub(crate) fn widen(&mut self, id: ConnectionId) {
+        if let Some(Outer::Carrier(carrier)) = self.outer.get_mut(id)
+            && !carrier.is_wide
+            && self.wide.take(carrier.client)
+        {
+            carrier.widen();
         }
     }
 
@@ -237,13 +290,38 @@ impl State {
         };
         self.streams -= 1;
         self.figures.streams.set(self.streams as u64);
-        let (id, now) = (stream.carrier, self.now);
-        if let Some(carrier) = self.carrier(id) {
+        let id = stream.carrier;
+        if let Some(Outer::Carrier(carrier)) = self.outer.get_mut(id) {
             carrier.streams.retain(|other| *other != key);
-            carrier.since = now;
+            carrier.since = self.now;
+            carrier.may_begin = true;
+            self.under_way.give(carrier.client);
         }
         self.mark(id);
         Some(*stream)
+    }
+
+    /// Begins a stream of a carrier, which has its client's share: the handler's name for it.
+    pub(crate) fn add_stream(
+        &mut self,
+        id: ConnectionId,
+        begin: impl FnOnce(Arc<Mark>) -> Stream,
+    ) -> Option<ConnectionId> {
+        let Some(Outer::Carrier(carrier)) = self.outer.get_mut(id) else {
+            return None;
+        };
+        // Its name is known once it has a place.
+        let key = self.inner.insert(Inner::Plain(id));
+        let mark = Mark::new(key, carrier.ready.clone());
+        mark.set();
+        if let Some(place) = self.inner.get_mut(key) {
+            *place = Inner::Stream(Box::new(begin(mark)));
+        }
+        carrier.streams.push(key);
+        self.streams += 1;
+        self.figures.streams.set(self.streams as u64);
+        self.figures.requests.add(1);
+        Some(inner_id(key))
     }
 
     /// Ends a stream that is no good.
@@ -255,9 +333,12 @@ impl State {
 
     /// Forgets a carrier that is gone, whose streams are ended.
     pub(crate) fn forget_carrier(&mut self, id: ConnectionId) {
-        if let Some(carrier) = self.carrier(id) {
-            let counted = carrier.asked_counted;
-            self.asked -= counted;
+        if let Some(Outer::Carrier(carrier)) = self.outer.get_mut(id) {
+            let client = carrier.client;
+            (0..carrier.admitted).for_each(|_| self.under_way.give(client));
+            if carrier.is_wide {
+                self.wide.give(client);
+            }
             self.outer.remove(id);
             self.carriers -= 1;
             self.figures.connections.set(self.carriers as u64);
@@ -275,10 +356,10 @@ impl State {
         let Some(carrier) = self.carrier(id) else {
             return;
         };
-        let deadline = match carrier.is_idle() {
+        let deadline = match carrier.asked.front() {
             _ if carrier.is_blocked() => Some(carrier.since + stall),
-            true => Some(carrier.since + idle),
-            false => None,
+            _ if carrier.is_idle() => Some(carrier.since + idle),
+            waiting => waiting.map(|asked| asked.since + WAIT_MAX),
         };
         if deadline != self.timers.deadline(id.slot()) {
             match deadline {
@@ -289,5 +370,13 @@ impl State {
     }
 }
 
+/// So many requests of a carrier wait for their answers, or for its peer to take them: then the
+/// others wait here until some do not, so that nobody has a hundred times another's share of what
+/// is behind. Answers that are made in pieces over a long time (events) do not wait.
+const OWED_MAX: usize = 16;
+/// But no longer than this: those before them may be slow.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+/// So many carriers' clients send further ahead than others.
+pub(crate) const WIDE_MAX: usize = 64;
 /// For how long a peer that was told to begin nothing more may be silent.
 const FAREWELL: Duration = Duration::from_millis(500);

@@ -1,16 +1,21 @@
 //! One stream: a request that the handler takes for a connection's, and the answer to it.
 
 use crate::answer::{Answer, Broken};
+use crate::ready::Mark;
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use rhythm_net::ConnectionId;
-use rhythm_protocol::http::client::ResponseHead;
 use std::io::Write;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 /// Most bytes of a stream that wait in h2 to be sent.
 pub(crate) const SEND_MAX: usize = 32 * 1024;
+/// With so many bytes of a request's content the others of its carrier have their turn.
+const RECEIVE_MAX: usize = 16 * 1024;
+/// Contents are long from so many bytes on.
+const LONG: usize = 32 * 1024;
 /// What is behind the content of the last chunk. It needs no room, so that it need not wait for
 /// some that its peer has no reason to give.
 const CHUNKS_END: &[u8] = b"\r\n0\r\n\r\n";
@@ -35,10 +40,13 @@ pub(crate) enum Came {
 pub(crate) struct Stream {
     /// The connection that it is of, by the driver's name.
     pub(crate) carrier: ConnectionId,
+    pub(crate) mark: Arc<Mark>,
     sender: Sender,
     answer: Answer,
     /// The request's content, as long as there may be more.
     content: Option<RecvStream>,
+    /// So many bytes of it have come.
+    came: usize,
     /// The content goes in chunks.
     is_chunked: bool,
     /// The handler's last send was not taken whole.
@@ -49,6 +57,7 @@ pub(crate) struct Stream {
 impl Stream {
     pub(crate) fn new(
         carrier: ConnectionId,
+        mark: Arc<Mark>,
         respond: SendResponse<Bytes>,
         to_head: bool,
         content: RecvStream,
@@ -56,9 +65,11 @@ impl Stream {
     ) -> Stream {
         Stream {
             carrier,
+            mark,
             sender: Sender::Head(respond),
             answer: Answer::new(to_head),
             content: (!content.is_end_stream()).then_some(content),
+            came: 0,
             is_chunked,
             wants_write: false,
             is_paused: false,
@@ -69,14 +80,10 @@ impl Stream {
     ///
     /// # Errors
     /// Where they are none of an answer, or the stream is gone.
-    pub(crate) fn send(
-        &mut self,
-        bytes: &[u8],
-        parsed: &mut ResponseHead,
-    ) -> Result<usize, Broken> {
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
         let mut taken = 0;
         if self.answer.has_no_head() {
-            let (of_head, head) = self.answer.head(bytes, parsed)?;
+            let (of_head, head) = self.answer.head(bytes)?;
             taken = of_head;
             if let (Some(head), Sender::Head(respond)) = (head, &mut self.sender) {
                 let sent = respond.send_response(head, self.answer.is_over());
@@ -133,28 +140,47 @@ impl Stream {
         self.wants_write && has_room
     }
 
-    /// Whether the peer has taken the request back.
-    pub(crate) fn is_reset(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Whether a request's content has turned out to be long.
+    pub(crate) fn is_long(&self) -> bool {
+        self.came >= LONG
+    }
+
+    /// Whether more of the request's content may come.
+    pub(crate) fn has_content(&self) -> bool {
+        self.content.is_some()
+    }
+
+    /// Sees what the peer did, and appends what came of the request's content to `out`, unless the
+    /// handler wants none. Its mark is set where there is more, or will be.
+    pub(crate) fn look(&mut self, out: &mut Vec<u8>) -> Came {
+        self.mark.clear();
+        let waker = Waker::from(self.mark.clone());
+        let cx = &mut Context::from_waker(&waker);
         let reset = match &mut self.sender {
             Sender::Head(respond) => respond.poll_reset(cx),
             Sender::Content(sender) => sender.poll_reset(cx),
         };
-        reset.is_ready()
+        match reset.is_ready() {
+            true => Came::Failed,
+            false => self.receive(cx, out),
+        }
     }
 
-    /// Appends what came of the request's content to `out`, unless the handler wants none.
-    pub(crate) fn receive(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Came {
+    fn receive(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Came {
         while let (Some(content), false) = (&mut self.content, self.is_paused) {
+            if out.len() >= RECEIVE_MAX {
+                self.mark.set();
+                break;
+            }
             match content.poll_data(cx) {
-                Poll::Pending => return Came::Nothing,
+                Poll::Pending => break,
                 Poll::Ready(Some(Err(_))) => return Came::Failed,
                 Poll::Ready(Some(Ok(bytes))) => {
                     // A failure is the stream's, which is told of the next time.
                     let _ = content.flow_control().release_capacity(bytes.len());
-                    if bytes.is_empty() {
-                        continue;
-                    }
+                    self.came = self.came.saturating_add(bytes.len());
                     match self.is_chunked {
+                        _ if bytes.is_empty() => {}
                         true => {
                             // Vec takes whatever is written.
                             let _ = write!(out, "{:x}\r\n", bytes.len());
@@ -163,18 +189,19 @@ impl Stream {
                         }
                         false => out.extend_from_slice(&bytes),
                     }
-                    return Came::Bytes;
                 }
                 Poll::Ready(None) => {
                     self.content = None;
                     if self.is_chunked {
                         out.extend_from_slice(b"0\r\n\r\n");
-                        return Came::Bytes;
                     }
                 }
             }
         }
-        Came::Nothing
+        match out.is_empty() {
+            true => Came::Nothing,
+            false => Came::Bytes,
+        }
     }
 
     /// The handler has closed it. Whether its answer is whole; if not, the peer is told so.

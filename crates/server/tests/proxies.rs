@@ -236,6 +236,19 @@ fn a_server_that_kept_its_connections_is_asked_as_before_once_it_takes_new_ones(
     stop(server);
 }
 
+/// Who waits to be asked for his content is told what he would be told with it.
+#[test]
+fn a_path_that_is_not_clear_is_refused_before_its_content_is_asked_for() {
+    let server = serve(&[&Upstream::new()], "");
+    let mut client = client(&server);
+    client.send(
+        "POST /a/../b HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n",
+    );
+    assert_eq!(client.response(false).status, 400);
+    assert!(client.closed());
+    stop(server);
+}
+
 /// One of a server's addresses is enough for it to be in order.
 #[test]
 fn a_server_is_in_order_at_whichever_of_its_addresses() {

@@ -331,8 +331,9 @@ section! {
         /// Requests of one connection under way at a time. More are not read until one is answered.
         pipelined_max: u32 = 64; count(1, 65_536).restart(),
         /// Requests of one HTTP/2 connection under way at a time. More are refused, and come again.
-        /// To all other limits each of them is a connection of its own; together they are as many
-        /// as `connections_max` at most.
+        /// To all other limits but `connections_per_address_max` each of them is a connection of
+        /// its own. Together they are as many as `connections_max` at most, of which one client has
+        /// half (docs/operations.md, *TLS*).
         http2_streams_max: u32 = 100; count(1, 10_000).restart(),
         /// Requests after which a connection is closed.
         requests_per_connection_max: Option<NonZeroU32> = None;

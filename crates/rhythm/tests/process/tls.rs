@@ -349,6 +349,20 @@ fn who_speaks_no_tls_is_sent_on_to_https() {
         let to = answer.location.unwrap_or_default();
         assert_eq!((answer.status, &*to), (status, location), "{asked}");
     }
+    // Nobody is asked for a form in the clear.
+    in_the_clear = Client::new(plain);
+    in_the_clear
+        .send(
+            "POST /hello?a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nExpect: 100-continue\r\n\r\n",
+        )
+        .expect("it is read");
+    let answer = in_the_clear.answer().expect("an answer");
+    let to = answer.location.unwrap_or_default();
+    assert_eq!(
+        (answer.status, &*to),
+        (308, "https://localhost:8443/hello?a")
+    );
     // Those who speak it are answered, and a proxy beside, which has spoken it.
     for mut client in [client(tls, &trusted), Client::at(&path)] {
         let answer = client.ask("GET", "/hello?name=x", "").expect("an answer");

@@ -11,7 +11,7 @@ use rhythm_protocol::http::request::RequestError;
 use std::borrow::Cow;
 
 /// The status of what is for a host that is no site's.
-pub(crate) const MISDIRECTED: u16 = 421;
+pub(super) const MISDIRECTED: u16 = 421;
 
 /// What the reader of such an answer is told.
 pub(super) const NO_SITE: &str = "No site of that name is here.";
@@ -57,8 +57,6 @@ impl Why<'_> {
         if let Some(first) = detail.get_mut(..1) {
             first.make_ascii_uppercase();
             detail.push('.');
-        } else if self.status == MISDIRECTED {
-            detail.push_str(NO_SITE);
         }
         detail
     }
@@ -202,8 +200,6 @@ impl Refusals {
                 "its target is none of HTTP, though other servers may take it"
             }
             400 => "it is no request of HTTP that can be understood",
-            403 => "a page of another site announced it",
-            421 => "it announced content for a host that is no service's",
             // The others say of themselves what was too much, or too late.
             _ => return,
         };

@@ -28,7 +28,7 @@ use crate::trace::{Origin, Origins, SpanSink, WatchOptions};
 use rhythm_cohort::ContextId;
 use rhythm_engine::settings::AccessLogFormat;
 use rhythm_gzip::Stitcher;
-use rhythm_http::{AnswerShape, Answered, Body, Clients, Owed, Reading, write_error};
+use rhythm_http::{AnswerShape, Answered, Body, Clients, Incoming, Owed, write_error};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::date::DateCache;
 use std::collections::VecDeque;
@@ -186,20 +186,17 @@ impl Responder {
         port: &mut dyn Port,
         clients: &mut Clients,
         epoch: &Epoch,
-        reading: &Reading<'_>,
+        (request, owed): (Incoming<'_>, Owed),
         answer: SiteAnswer,
         now: Time,
     ) {
-        let (
-            request,
-            Owed {
-                slot,
-                shape,
-                peer,
-                role,
-                began,
-            },
-        ) = (reading.request(), reading.owed());
+        let Owed {
+            slot,
+            shape,
+            peer,
+            role,
+            began,
+        } = owed;
         let site = &*epoch.site;
         let refusals = &mut self.refusals[epoch.index];
         let refused = Refused {
@@ -237,19 +234,16 @@ impl Responder {
         &mut self,
         port: &mut dyn Port,
         clients: &mut Clients,
-        reading: &Reading<'_>,
+        (request, owed): (Incoming<'_>, Owed),
         now: Time,
     ) {
-        let (
-            request,
-            Owed {
-                slot,
-                shape,
-                peer,
-                role,
-                ..
-            },
-        ) = (reading.request(), reading.owed());
+        let Owed {
+            slot,
+            shape,
+            peer,
+            role,
+            ..
+        } = owed;
         self.keep_line(None, request, (role, peer));
         self.add_id(clients, slot);
         let (date, mut answered) = (&self.date, Answered::bare(MISDIRECTED));

@@ -3,12 +3,14 @@
 //! and errors are, or by a host.
 
 use crate::intake::csrf::NoToken;
+use crate::intake::https;
 use crate::intake::origin;
 use crate::intake::params::BadParameter;
 use crate::site::Site;
 use crate::site::proxy_paths::ProxyFound;
 use crate::site::routes::{Found, PatternId, Target};
 use rhythm_engine::session::TooMany;
+use rhythm_net::{Client, Role};
 use rhythm_protocol::http::request::{Method, RequestHead};
 use rhythm_protocol::http::uri;
 
@@ -51,9 +53,36 @@ pub(crate) enum Way {
 /// What answers methods that nothing here knows (RFC 9110, section 9.1).
 const NOT_IMPLEMENTED: u16 = 501;
 
-/// Decides about a request for which `found` was found.
+impl SiteAnswer {
+    /// Whether it tells that the request will not be had as it is, so that its content, if it is
+    /// still to come, is of no use.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            SiteAnswer::File(_) | SiteAnswer::Redirect(_) | SiteAnswer::Options(_) => false,
+            SiteAnswer::OnHttps(_)
+            | SiteAnswer::OtherMethod(_)
+            | SiteAnswer::BadParameter(_)
+            | SiteAnswer::NoToken(_)
+            | SiteAnswer::TooMany(_)
+            | SiteAnswer::Error(_) => true,
+        }
+    }
+}
+
+/// Decides about a request that came in so, for which `found` was found.
 #[inline]
-pub(crate) fn dispatch(site: &Site, found: Found<'_>, head: &RequestHead, bytes: &[u8]) -> Way {
+pub(crate) fn dispatch(
+    site: &Site,
+    found: Found<'_>,
+    (role, peer): (Role, Client),
+    head: &RequestHead,
+    bytes: &[u8],
+) -> Way {
+    if let Some(port) = https::port_for(site, role, peer)
+        && let Some(answer) = https::send_on(port, head, bytes)
+    {
+        return Way::Site(answer);
+    }
     if let Some(way) = proxied(site, found, head, bytes) {
         return way;
     }
@@ -78,12 +107,7 @@ pub(crate) fn dispatch(site: &Site, found: Found<'_>, head: &RequestHead, bytes:
 
 /// Where a request goes that nothing here answers, if another server has it.
 #[inline]
-pub(crate) fn proxied(
-    site: &Site,
-    found: Found<'_>,
-    head: &RequestHead,
-    bytes: &[u8],
-) -> Option<Way> {
+fn proxied(site: &Site, found: Found<'_>, head: &RequestHead, bytes: &[u8]) -> Option<Way> {
     match found {
         Found::OtherMethod(_) | Found::Nothing if !site.settings.proxies.is_empty() => {
             find_proxied(site, found, head, bytes)
@@ -149,27 +173,6 @@ fn refusal(site: &Site, page: u32, head: &RequestHead, bytes: &[u8]) -> Option<u
     }
     let is_foreign = info.is_private && !origin::is_allowed(&site.settings, head, bytes);
     is_foreign.then_some(403)
-}
-
-/// Why content that the client only announced is not wanted, if it is not.
-pub(crate) fn early_refusal(
-    site: &Site,
-    found: Found<'_>,
-    head: &RequestHead,
-    bytes: &[u8],
-) -> Option<u16> {
-    match found {
-        Found::Target(Target::Page(page), _) => refusal(site, page, head, bytes),
-        Found::Target(..) => None,
-        _ if head.method() == Method::Other => Some(NOT_IMPLEMENTED),
-        _ if let Some(Way::Site(SiteAnswer::OtherMethod(_))) =
-            proxied(site, found, head, bytes) =>
-        {
-            Some(405)
-        }
-        Found::OtherMethod(_) => Some(405),
-        Found::Nothing => Some(site.settings.nothing),
-    }
 }
 
 /// What answers a path that is no route: a static file by another spelling, or nothing.

@@ -16,7 +16,7 @@ use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{SignIns, StoredFields};
 use rhythm_http::Clients;
-use rhythm_http2::CARRIER_BYTES;
+use rhythm_http2::{CARRIER_BYTES, UPLOAD_BYTES};
 use rhythm_net::DriverOptions;
 use std::collections::HashSet;
 
@@ -120,9 +120,12 @@ impl Memory {
                 match options.http2.is_on {
                     // Each stream is a connection to what is behind, or waits with its head, whose
                     // fields may be many and short.
-                    true => product([
-                        connections,
-                        sum([CARRIER_BYTES, Clients::CONNECTION_BYTES, product([6, head])]),
+                    true => sum([
+                        product([
+                            connections,
+                            sum([CARRIER_BYTES, Clients::CONNECTION_BYTES, product([6, head])]),
+                        ]),
+                        product([workers, UPLOAD_BYTES]),
                     ]),
                     false => 0,
                 },

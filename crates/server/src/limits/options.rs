@@ -118,6 +118,7 @@ impl ServerOptions {
             None => (2 * pages).max(CONTEXTS_MIN),
         };
         let waiting = waiting_contexts(services, contexts);
+        let clients_by = clients_by(sessions(), limits);
         let workers = match server.workers {
             Some(workers) => workers.get() as usize,
             None => std::thread::available_parallelism().map_or(1, usize::from),
@@ -138,7 +139,7 @@ impl ServerOptions {
             acme_webroot: server.acme_webroot.clone(),
             backlog: server.backlog,
             workers,
-            http2: http2_options(server, limits, workers),
+            http2: http2_options(server, limits, workers, clients_by),
             pin: server.pin,
             busy_poll: server.busy_poll,
             pipeline: PipelineOptions {
@@ -151,7 +152,7 @@ impl ServerOptions {
                     common_max: cohort.common_bytes_max as usize,
                 },
                 clients: client_limits(limits),
-                clients_by: clients_by(sessions(), limits),
+                clients_by,
                 watch: WatchOptions {
                     slow_request: server.slow_request,
                     ids: server.request_ids != RequestIds::Off,
@@ -182,6 +183,7 @@ fn http2_options(
     server: &ServerSettings,
     limits: &Limits,
     workers: usize,
+    clients_by: ClientsBy,
 ) -> rhythm_http2::Options {
     let all = limits.connections_max as usize;
     rhythm_http2::Options {
@@ -190,6 +192,10 @@ fn http2_options(
         head_bytes_max: limits.head_bytes_max,
         streams_max: limits.http2_streams_max,
         all_streams_max: all.div_ceil(workers.max(1)),
+        client: match clients_by {
+            ClientsBy::Address => |client, id| ClientsBy::Address.number(client, id),
+            ClientsBy::Connection => |client, id| ClientsBy::Connection.number(client, id),
+        },
         idle: limits.idle_timeout,
         yield_after: YIELD_AFTER,
         stall: limits.send_timeout,

@@ -3,7 +3,6 @@
 //! In: a whole request, at hand in its connection's [`Reader`]. Out: a lane of a cohort that forms,
 //! or what becomes of the request instead. Nothing is written to any connection here.
 
-use crate::answer::refusals::MISDIRECTED;
 use crate::answer::responder::Responder;
 use crate::flash;
 use crate::flight::asker::ClientsBy;
@@ -14,7 +13,7 @@ use crate::host::challenges;
 use crate::host::files::STREAM_BYTES_EXPECTED;
 use crate::host::site_answer::Source;
 use crate::intake::csrf::Tokens;
-use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal, proxied};
+use crate::intake::dispatch::{SiteAnswer, Way, dispatch};
 use crate::intake::https;
 use crate::intake::parser::{Parser, cookie_of};
 use crate::seal::Sealer;
@@ -91,6 +90,16 @@ pub(super) enum Taken {
     Not(Stall),
 }
 
+/// Where a request goes.
+enum Goes<'e> {
+    /// As [`Taken::Challenge`].
+    Challenge,
+    /// As [`Taken::Misdirected`].
+    Misdirected,
+    /// This way of the site of this epoch, and whether errors are told as JSON.
+    To(&'e Arc<Epoch>, Way, bool),
+}
+
 impl Intake {
     /// One for sites with these seals. Tokens are numbered from behind `first_token` on.
     pub(super) fn new(
@@ -119,22 +128,46 @@ impl Intake {
             && !https::is_tls(role)
     }
 
-    /// Why content that the client, which came in so, only announced is not wanted, if it is not.
-    pub(super) fn early_refusal(
+    /// Where a request that came in so goes, by its head: whatever its content is, and whether that
+    /// has come or not.
+    #[inline]
+    fn goes<'e>(
         &mut self,
-        epoch: Option<&Arc<Epoch>>,
-        role: Role,
+        epochs: &'e Epochs,
+        came_by: (Role, Client),
         request: Incoming<'_>,
-    ) -> Option<u16> {
-        if self.is_challenge(role, request) {
-            return None;
+    ) -> Goes<'e> {
+        if self.is_challenge(came_by.0, request) {
+            return Goes::Challenge;
         }
-        let Some(Epoch { site, .. }) = epoch.map(|epoch| &**epoch) else {
-            return Some(MISDIRECTED);
-        };
         let Incoming { head, bytes, .. } = request;
-        let found = self.parser.route(site, head, bytes);
-        early_refusal(site, found, head, bytes)
+        let Some(epoch) = epochs.of(request) else {
+            return Goes::Misdirected;
+        };
+        let found = self.parser.route(&epoch.site, head, bytes);
+        let is_json = match found {
+            Found::Target(Target::Page(page), _) => epoch.page(page).is_json,
+            _ => false,
+        };
+        let way = dispatch(&epoch.site, found, came_by, head, bytes);
+        Goes::To(epoch, way, is_json)
+    }
+
+    /// What answers a request whose content its client has only announced, if that is of no use,
+    /// and whether errors are told it as JSON.
+    pub(super) fn early_answer(
+        &mut self,
+        epochs: &Epochs,
+        came_by: (Role, Client),
+        request: Incoming<'_>,
+    ) -> Option<(Taken, bool)> {
+        match self.goes(epochs, came_by, request) {
+            Goes::Misdirected => Some((Taken::Misdirected, false)),
+            Goes::To(epoch, Way::Site(answer), is_json) if answer.is_refusal() => {
+                Some((Taken::BySite(epoch.index, answer), is_json))
+            }
+            Goes::Challenge | Goes::To(..) => None,
+        }
     }
 
     /// The host, or the route to another server, that is to answer a request, if one is, and for
@@ -142,26 +175,16 @@ impl Intake {
     pub(super) fn host(
         &mut self,
         epochs: &Epochs,
-        (role, peer): (Role, Client),
+        came_by: (Role, Client),
         request: Incoming<'_>,
     ) -> Option<Taken> {
-        if self.is_challenge(role, request) {
-            return Some(Taken::Challenge);
-        }
-        let Incoming { head, bytes, .. } = request;
-        let epoch = epochs.of(request)?;
-        if https::port_for(&epoch.site, role, peer).is_some() {
-            // Nobody takes its content.
-            return None;
-        }
-        let found = self.parser.route(&epoch.site, head, bytes);
-        match (proxied(&epoch.site, found, head, bytes), found) {
-            (Some(Way::Proxy(route)), _) => Some(Taken::ByProxy(epoch.index, route)),
-            (None, Found::Target(Target::Host(route), _)) => {
-                let host = epoch.hosts[route as usize];
-                Some(Taken::ByHost(epoch.index, host))
+        match self.goes(epochs, came_by, request) {
+            Goes::Challenge => Some(Taken::Challenge),
+            Goes::To(epoch, Way::Proxy(route), _) => Some(Taken::ByProxy(epoch.index, route)),
+            Goes::To(epoch, Way::Host(route), _) => {
+                Some(Taken::ByHost(epoch.index, epoch.hosts[route as usize]))
             }
-            _ => None,
+            Goes::Misdirected | Goes::To(..) => None,
         }
     }
 
@@ -173,30 +196,24 @@ impl Intake {
         lanes: &mut Lanes<'_>,
         now: Time,
     ) -> Taken {
-        let request = reader.reading.request();
-        if self.is_challenge(reader.reading.owed().role, request) {
-            return Taken::Challenge;
-        }
-        let Incoming { head, bytes, .. } = request;
-        let Some(epoch) = lanes.epochs.of(request) else {
-            return match reader.may_take(0) {
-                Ok(()) => Taken::Misdirected,
-                Err(stall) => Taken::Not(stall),
-            };
-        };
-        let found = self.parser.route(&epoch.site, head, bytes);
-        if let Found::Target(Target::Page(page), _) = found
-            && epoch.page(page).is_json
-        {
-            reader.reading.tell_errors_as_json();
-        }
-        let request = reader.reading.request();
-        let Incoming { head, bytes, .. } = request;
         let Owed { role, peer, .. } = reader.reading.owed();
-        let sent_on = https::port_for(&epoch.site, role, peer)
-            .and_then(|port| https::send_on(port, head, bytes))
-            .map(Way::Site);
-        let way = sent_on.unwrap_or_else(|| dispatch(&epoch.site, found, head, bytes));
+        let request = reader.reading.request();
+        let (epoch, way) = match self.goes(lanes.epochs, (role, peer), request) {
+            Goes::Challenge => return Taken::Challenge,
+            Goes::Misdirected => {
+                return match reader.may_take(0) {
+                    Ok(()) => Taken::Misdirected,
+                    Err(stall) => Taken::Not(stall),
+                };
+            }
+            Goes::To(epoch, way, is_json) => {
+                if is_json {
+                    reader.reading.tell_errors_as_json();
+                }
+                (epoch, way)
+            }
+        };
+        let request = reader.reading.request();
         let taken = match way {
             Way::Lane(page, pattern) => {
                 match self.tokens[epoch.index].check(&epoch.site, page, request) {

@@ -102,13 +102,37 @@ impl Pipeline {
             }
             Taken::BySite(site, answer) => {
                 let (clients, epoch) = (&mut self.clients, &self.epochs.all()[site]);
-                (self.responder).answer_from_site(port, clients, epoch, reading, answer, now);
+                let asked = (reading.request(), reading.owed());
+                (self.responder).answer_from_site(port, clients, epoch, asked, answer, now);
                 self.open_files(port, now);
             }
             Taken::Misdirected => {
-                (self.responder).misdirected(port, &mut self.clients, reading, now);
+                let asked = (reading.request(), reading.owed());
+                (self.responder).misdirected(port, &mut self.clients, asked, now);
             }
             Taken::Lane | Taken::Not(_) => unreachable!("it is elsewhere that it is answered"),
+        }
+    }
+
+    /// Answers a request without the content that its client announced. Whether that comes all the
+    /// same nobody knows, so it is the connection's last.
+    fn answer_early(
+        &mut self,
+        port: &mut dyn Port,
+        reading: &Reading<'_>,
+        (answer, is_json): (Taken, bool),
+        now: Time,
+    ) {
+        let Some(mut owed) = self.clients.accept_last(port, reading.connection()) else {
+            return;
+        };
+        owed.shape.json = is_json;
+        let (clients, asked) = (&mut self.clients, (reading.request(), owed));
+        if let Taken::BySite(site, answer) = answer {
+            let epoch = &self.epochs.all()[site];
+            (self.responder).answer_from_site(port, clients, epoch, asked, answer, now);
+        } else {
+            (self.responder).misdirected(port, clients, asked, now);
         }
     }
 
@@ -127,15 +151,8 @@ impl Pipeline {
                 let Some(came_by) = self.clients.came_by(id) else {
                     return false;
                 };
-                let epoch = self.epochs.of(reading.request());
-                match (self.intake).early_refusal(epoch, came_by.0, reading.request()) {
-                    Some(status) => {
-                        let (index, request) = (epoch.map(|it| it.index), reading.request());
-                        let came_by = Some(came_by);
-                        self.responder.keep_part(index, Some(request), came_by);
-                        let (clients, site) = (&mut self.clients, epoch.map(|it| &*it.site));
-                        (self.responder).refuse(port, clients, site, id, status.into(), now);
-                    }
+                match (self.intake).early_answer(&self.epochs, came_by, reading.request()) {
+                    Some(answer) => self.answer_early(port, reading, answer, now),
                     None => self.clients.send_continue(port, id, now),
                 }
                 false

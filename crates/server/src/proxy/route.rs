@@ -103,8 +103,9 @@ impl Route {
         let chosen = candidates.min_by_key(|index| {
             let upstream = &self.upstreams[*index];
             let rank = match upstream.state(now) {
-                State::Trial => (0, Time::ZERO),
-                State::Well => (1, Time::ZERO),
+                // Who may go anywhere tries it first; of the others those alone whose own it is.
+                State::Trial if is_any => (0, Time::ZERO),
+                State::Trial | State::Well => (1, Time::ZERO),
                 State::Aside(until) => (2, until),
             };
             let next = match is_any {
@@ -310,7 +311,7 @@ pub(super) mod tests {
     fn a_client_stays_with_its_server_while_that_is_well() {
         let mut route = route(3, "client");
         let now = Time::from_nanos(1);
-        let of = |route: &mut Route| -> Vec<_> {
+        let of = |route: &mut Route, now: Time| -> Vec<_> {
             (0..60)
                 .map(|last| {
                     let key = route.key(at(last), &RequestHead::new(), b"");
@@ -318,15 +319,18 @@ pub(super) mod tests {
                 })
                 .collect()
         };
-        let before = of(&mut route);
-        assert_eq!(of(&mut route), before);
+        let before = of(&mut route, now);
+        assert_eq!(of(&mut route, now), before);
         for index in 0..3 {
             assert!(before.contains(&Some(index)), "each has some");
         }
-        route.upstreams[0].failed(1, Duration::from_secs(9), now);
-        for (before, after) in before.iter().zip(of(&mut route)) {
+        let aside = Duration::from_secs(9);
+        route.upstreams[0].failed(1, aside, now);
+        for (before, after) in before.iter().zip(of(&mut route, now)) {
             assert!(*before == Some(0) && after != Some(0) || *before == after);
         }
+        // Nobody else has to try whether it is well again.
+        assert_eq!(of(&mut route, now + aside), before);
     }
 
     #[test]

@@ -201,14 +201,28 @@ fn content_is_asked_for_only_where_it_is_wanted() {
     assert_eq!(wanted.response(false).status, 100);
     wanted.send("name=y");
     assert_eq!(wanted.response(false).text(), "<p>Hello y!</p>");
-    for (path, length, status) in [
-        ("/nothing", 6, 404),
-        ("/number/1", 6, 405),
-        ("/hello", 9999, 413),
+    // What would be answered whatever the content is, is told as it would be.
+    wanted.send(head("/hello", 6).replace("POST", "OPTIONS"));
+    assert_eq!(wanted.response(false).status, 100);
+    wanted.send("name=x");
+    let allows = wanted.response(false);
+    assert_eq!(allows.status, 204);
+    assert_eq!(allows.header("allow"), Some("GET, HEAD, OPTIONS, POST"));
+    for (path, length, status, allow) in [
+        ("/nothing", 6, 404, None),
+        ("/number/1", 6, 405, Some("GET, HEAD, OPTIONS")),
+        ("/static/a.css", 6, 405, Some("GET, HEAD, OPTIONS")),
+        ("/static/./a.css", 6, 405, Some("GET, HEAD, OPTIONS")),
+        ("/hello", 9999, 413, None),
     ] {
         let mut client = client(&server);
         client.send(head(path, length));
-        assert_eq!(client.response(false).status, status, "{path}");
+        let answer = client.response(false);
+        assert_eq!(
+            (answer.status, answer.header("allow")),
+            (status, allow),
+            "{path}"
+        );
         assert!(client.closed());
     }
     stop(server);
