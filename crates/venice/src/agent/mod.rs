@@ -62,8 +62,8 @@ pub struct Settings {
     pub borrow_within: Duration,
 }
 
-/// What becomes of a loan whose donor does not speak TLS, where this node has an identity: the donor
-/// alone says which it is.
+/// What becomes of a loan whose donor does not speak TLS, where this node has an identity: the
+/// donor alone says which it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainLoans {
     /// It is given back.
@@ -290,7 +290,7 @@ impl<L: Lender> Agent<L> {
                 self.links.set_peers(others.collect());
             }
             Message::ProbeKey { key } if self.identity.is_some() => {
-                self.links.prove_by(Secret::of(&key));
+                self.links.prove_by(Secret::of(&key.0));
             }
             _ => return false,
         }
