@@ -340,7 +340,23 @@ fn what_is_not_safe_is_refused_and_what_helps_is_said() {
     assert!(said(&open).contains("chmod 600"), "{open:?}");
     let hasty = monitor(&good, &["--dead-after", "1s", "--heartbeat", "1s"]);
     assert!(said(&hasty).contains("twice --heartbeat"), "{hasty:?}");
+    let mistyped = monitor(&good, &["--state", "etcd:/192.0.2.1:2379/venice"]);
+    assert!(said(&mistyped).contains("etcd://HOST:PORT"), "{mistyped:?}");
     assert!(!Path::new(&state).exists());
+    // Its borrowers would look for it on their own machines.
+    let agent = [
+        "agent",
+        "--key-file",
+        &good,
+        "--name",
+        "a",
+        "--plain-network",
+    ];
+    let lends = venice(&agent)
+        .args(["--monitor", "192.0.2.1:7200", "--lend", "1M"])
+        .output()
+        .expect("a process");
+    assert!(said(&lends).contains("say --donor"), "{lends:?}");
     // What is no journal is left as it is.
     fs::create_dir(&state).expect("a folder");
     let journal = Path::new(&state).join("journal");

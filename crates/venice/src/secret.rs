@@ -21,6 +21,17 @@ pub type Nonce = [u8; 32];
 /// What shows that a side has the secret.
 pub type Proof = [u8; 32];
 
+/// What nodes prove link tests by that show certificates: their monitor gives it to them. It is in
+/// no log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ProbeKey(pub Nonce);
+
+impl fmt::Debug for ProbeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProbeKey(..)")
+    }
+}
+
 /// A secret that the nodes and their monitor share. It is in no log.
 #[derive(Clone)]
 pub struct Secret(Arc<[u8]>);

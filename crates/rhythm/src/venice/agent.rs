@@ -123,18 +123,32 @@ fn octal(text: &str) -> Result<u32, &'static str> {
         .ok_or("an octal number such as 660")
 }
 
-/// What lends so much of this machine's memory, at this address; between machines in TLS where
-/// there is an identity.
+/// What lends so much of this machine's memory, at this address; in TLS where there is an identity.
 fn lender(lend: u64, at: SocketAddr, identity: Option<&Identity>) -> Result<Box<dyn Lender>> {
     if lend == 0 {
         return Ok(Box::new(LendsNothing));
     }
-    let donor = match identity.filter(|_| !at.ip().is_loopback()) {
+    let donor = match identity {
         Some(identity) => Donor::start_sealed(at, lend, identity),
         None => Donor::start(at, lend),
     };
     let donor = donor.with_context(|| format!("--donor {at}: it cannot be listened on"))?;
     Ok(Box::new(donor))
+}
+
+/// Refuses to lend where borrowers of other machines would be sent to their own.
+fn may_lend(args: &Args) -> Result<()> {
+    let elsewhere = |monitor: &&SocketAddr| !monitor.ip().is_loopback();
+    if let Some(monitor) = args.monitor.iter().find(elsewhere) {
+        ensure!(
+            args.lend == 0 || !args.donor.ip().is_loopback(),
+            "--lend: say --donor ADDR:PORT, too, an address of this machine that others reach: \
+             the monitor at {monitor} is not this machine's alone, and tells borrowers where the \
+             donor is; {} would be their own machine",
+            args.donor
+        );
+    }
+    Ok(())
 }
 
 /// What is shown to the monitor, and the identity where that is one.
@@ -180,11 +194,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     }
     common::may_be_plain("--probe", args.probe, may)?;
     common::may_be_plain("--donor", args.donor, may)?;
-    ensure!(
-        !args.donor.ip().is_unspecified(),
-        "--donor {}: name the address by which borrowers reach it: they are told this one",
-        args.donor
-    );
+    may_lend(&args)?;
     ensure!(
         args.probe.ip().is_loopback() || args.probe.port() != 0,
         "--probe {}: name a port",

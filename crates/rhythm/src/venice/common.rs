@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use rhythm_protocol::http::uri::is_host_name;
 use rhythm_venice::identity::Identity;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,12 +63,26 @@ pub(super) fn host_name(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// The address of somebody who is named.
+/// How long an address of several may take to be connected to before the next is tried.
+const REACHED_WITHIN: Duration = Duration::from_secs(2);
+
+/// The address of somebody who is named: of several the first that is reached, as a name may have
+/// one (of IPv6, say) at which nobody listens.
 pub(super) fn resolve(named: &str, who: &str, example: &str) -> Result<SocketAddr> {
     let addresses = named.to_socket_addrs().ok();
-    addresses
-        .and_then(|mut addresses| addresses.next())
-        .with_context(|| format!("there is no {who} {named}: give HOST:PORT, such as {example}"))
+    let addresses: Vec<SocketAddr> = addresses.into_iter().flatten().collect();
+    let reached = reached(&addresses);
+    reached.with_context(|| format!("there is no {who} {named}: give HOST:PORT, such as {example}"))
+}
+
+fn reached(addresses: &[SocketAddr]) -> Option<SocketAddr> {
+    let is_reached = |at: &&SocketAddr| TcpStream::connect_timeout(at, REACHED_WITHIN).is_ok();
+    let reached = match addresses {
+        // Who uses it says why it is not reached.
+        [only] => Some(only),
+        several => several.iter().find(is_reached).or(several.first()),
+    };
+    reached.copied()
 }
 
 /// An identity, whose owner is told where it is over soon.
@@ -126,6 +140,19 @@ pub(super) fn authority_of(state: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn of_several_addresses_one_is_taken_at_which_somebody_listens() {
+        let [gone, there] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+        let [first, second] = [&gone, &there].map(|it| it.local_addr().expect("it is bound"));
+        drop(gone);
+        assert_eq!(reached(&[]), None);
+        assert_eq!(reached(&[first]), Some(first));
+        assert_eq!(reached(&[first, second]), Some(second));
+        drop(there);
+        assert_eq!(reached(&[first, second]), Some(first));
+    }
 
     #[test]
     fn times_and_bytes_have_units() {

@@ -66,12 +66,12 @@ impl<L: Lender> Lending<L> {
         unlent.min(self.available.saturating_sub(self.keep_free))
     }
 
-    /// Lends, if there is room: where it is served, or what there is.
     /// Whether borrowers reach it in TLS.
     pub(super) fn is_sealed(&self) -> bool {
         self.lender.is_sealed()
     }
 
+    /// Lends, if there is room: where it is served, or what there is.
     pub(super) fn grant(
         &mut self,
         id: LoanId,

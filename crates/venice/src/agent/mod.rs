@@ -62,8 +62,8 @@ pub struct Settings {
     pub borrow_within: Duration,
 }
 
-/// What becomes of a loan of another machine whose donor does not speak TLS, where this node has an
-/// identity: the donor alone says which it is.
+/// What becomes of a loan whose donor does not speak TLS, where this node has an identity: the
+/// donor alone says which it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainLoans {
     /// It is given back.
@@ -243,8 +243,9 @@ impl<L: Lender> Agent<L> {
                     self.say(Message::GiveBack { loan });
                     return true;
                 };
-                let is_plain = sealed_by.is_none() && !donor.ip().is_loopback();
-                if is_plain && self.plain_loans == PlainLoans::Refused {
+                // Wherever it is: the donor is another node, which says its own address, and one
+                // of this machine has somebody else behind it.
+                if sealed_by.is_none() && self.plain_loans == PlainLoans::Refused {
                     tracing::warn!(%loan, %donor, "a loan is given back: its donor speaks no TLS");
                     self.say(Message::GiveBack { loan });
                     self.not_lent(client, number, NotLent::Plain);
@@ -289,7 +290,7 @@ impl<L: Lender> Agent<L> {
                 self.links.set_peers(others.collect());
             }
             Message::ProbeKey { key } if self.identity.is_some() => {
-                self.links.prove_by(Secret::of(&key));
+                self.links.prove_by(Secret::of(&key.0));
             }
             _ => return false,
         }

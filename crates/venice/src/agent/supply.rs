@@ -5,20 +5,20 @@ use crate::identity::{Identity, Sealing};
 use crate::loan::LoanId;
 use crate::memory::supply::{Held, Names, Notice, Notices, Offer, Supply};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Borrows by an agent; what it hears of loans it tells the program's pager.
 #[derive(Debug)]
 pub struct ByAgent {
     /// Until there is somebody who listens.
-    client: Option<Client>,
+    client: Mutex<Option<Client>>,
     asker: Asker,
     patience: Duration,
     /// Who the borrower is; else as the agent is.
     party: Option<Arc<Identity>>,
-    /// Whether donors of other machines may have pages that are not encrypted: without a party it
-    /// is as the agents have it.
+    /// Whether donors may have pages that are not encrypted: without a party it is as the agents
+    /// have it.
     may_be_plain: bool,
 }
 
@@ -27,15 +27,15 @@ impl ByAgent {
     pub fn new(client: Client, patience: Duration) -> Self {
         Self {
             asker: client.asker(),
-            client: Some(client),
+            client: Mutex::new(Some(client)),
             patience,
             party: None,
             may_be_plain: true,
         }
     }
 
-    /// To donors the borrower is this party, not the agent's, and to those of other machines in
-    /// TLS alone unless they may be plain.
+    /// To donors the borrower is this party, not the agent's, and in TLS alone unless they may be
+    /// plain.
     #[must_use]
     pub fn as_party(self, identity: Arc<Identity>, may_be_plain: bool) -> Self {
         Self {
@@ -48,8 +48,8 @@ impl ByAgent {
     /// How the donor of a loan is spoken with, by the node's name that the agent tells.
     fn sealing(&self, borrowed: &Borrowed) -> Result<Option<Sealing>, String> {
         let Some(by) = &borrowed.sealed else {
-            let (donor, is_here) = (borrowed.donor, borrowed.donor.ip().is_loopback());
-            return match self.may_be_plain || is_here {
+            let donor = borrowed.donor;
+            return match self.may_be_plain {
                 true => Ok(None),
                 false => Err(format!(
                     "the donor at {donor} lends without TLS (--plain-network there); on a network \
@@ -70,7 +70,7 @@ impl ByAgent {
 }
 
 impl Supply for ByAgent {
-    fn find(&mut self, bytes: u64, apart: &[Names]) -> Result<Offer, String> {
+    fn find(&self, bytes: u64, apart: &[Names]) -> Result<Offer, String> {
         let apart: Vec<LoanId> = apart.iter().map(|(_, loan)| *loan).collect();
         let borrowed = self.asker.borrow(bytes, &apart, self.patience);
         let borrowed = borrowed.map_err(|error| error.to_string())?;
@@ -88,7 +88,8 @@ impl Supply for ByAgent {
     }
 
     fn listen(&mut self, notices: Notices) {
-        let Some(client) = self.client.take() else {
+        let client = self.client.get_mut();
+        let Some(client) = client.unwrap_or_else(PoisonError::into_inner).take() else {
             return;
         };
         // The loans are the agent's for as long as this thread has the connection.

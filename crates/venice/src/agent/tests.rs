@@ -129,7 +129,7 @@ fn what_comes_for_a_borrower_that_is_gone_is_given_back() {
 }
 
 #[test]
-fn who_has_an_identity_takes_no_plain_loan_of_another_machine_unasked() {
+fn who_has_an_identity_takes_no_plain_loan_unasked() {
     let lent = |donor: [u8; 4], plain_loans, sealed_by| {
         let mut agent = registered().certified("/identity".to_owned(), plain_loans);
         agent.client_opened(1);
@@ -150,16 +150,18 @@ fn who_has_an_identity_takes_no_plain_loan_of_another_machine_unasked() {
     };
     let node: NodeName = "b".parse().expect("a name");
     let (far, near) = ([10, 0, 0, 1], [127, 0, 0, 1]);
-    let (said, count) = lent(far, PlainLoans::Refused, None);
     let loan = LoanId(7);
     let refused = [
         Effect::Say(Message::GiveBack { loan }),
         not_lent(1, NotLent::Plain),
     ];
-    assert_eq!((&said[..], count), (&refused[..], 0));
-    assert_eq!(lent(far, PlainLoans::Refused, Some(node)).1, 1);
-    assert_eq!(lent(near, PlainLoans::Refused, None).1, 1);
-    assert_eq!(lent(far, PlainLoans::Taken, None).1, 1);
+    // Another node's donor is nothing of this machine's, whatever address it says.
+    for at in [far, near] {
+        let (said, count) = lent(at, PlainLoans::Refused, None);
+        assert_eq!((&said[..], count), (&refused[..], 0));
+        assert_eq!(lent(at, PlainLoans::Refused, Some(node.clone())).1, 1);
+        assert_eq!(lent(at, PlainLoans::Taken, None).1, 1);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::token::{Fingerprint, SECRET_BYTES, Token};
 use super::tokens::{TokenError, Tokens};
 use crate::name::NodeName;
 use crate::random;
-use crate::secret::{Nonce, Prover, Secret};
+use crate::secret::{ProbeKey, Prover, Secret};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName,
     DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
@@ -72,7 +72,7 @@ pub struct Authority {
     fingerprint: Fingerprint,
     folder: PathBuf,
     tokens: Tokens,
-    probe_key: Nonce,
+    probe_key: ProbeKey,
 }
 
 impl Authority {
@@ -108,7 +108,8 @@ impl Authority {
             let why = format!("the key in {} is not its own", key_path.display());
             return Err(AuthorityError::Damaged(pem_path, why));
         }
-        let probe_key = Secret::of(&key.serialize_der()).prove(Prover::Probe, &[b"probe key"]);
+        let of_key = Secret::of(&key.serialize_der());
+        let probe_key = ProbeKey(of_key.prove(Prover::Probe, &[b"probe key"]));
         let issuer = Issuer::from_ca_cert_pem(&pem, key);
         let issuer = issuer.map_err(|error| damaged(&pem_path, error))?;
         Ok(Authority {
@@ -127,7 +128,7 @@ impl Authority {
     }
 
     /// What nodes prove datagrams of link tests by: the same for all who have the authority's key.
-    pub(crate) fn probe_key(&self) -> Nonce {
+    pub(crate) fn probe_key(&self) -> ProbeKey {
         self.probe_key
     }
 

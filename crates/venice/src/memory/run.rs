@@ -214,7 +214,7 @@ fn stripes(options: &Options, mut supply: Box<dyn Supply>) -> Result<Stripes, Ru
         let mut donors: Vec<(Borrower, Held)> = Vec::new();
         for _ in 0..keeping.copies {
             let apart: Vec<Names> = donors.iter().map(|(it, _)| it.names()).collect();
-            let (borrower, held) = another(&mut *supply, bytes, &apart, &all)?;
+            let (borrower, held) = another(&*supply, bytes, &apart, &all)?;
             all.push(borrower.names());
             donors.push((borrower, held));
         }
@@ -227,7 +227,7 @@ fn stripes(options: &Options, mut supply: Box<dyn Supply>) -> Result<Stripes, Ru
 
 /// A donor that is none of these for sure, and none of all others where that can be.
 fn another(
-    supply: &mut dyn Supply,
+    supply: &dyn Supply,
     bytes: u64,
     apart: &[Names],
     all: &[Names],

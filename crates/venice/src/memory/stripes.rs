@@ -8,6 +8,7 @@
 use super::store::{Bytes, Counts, Event, Gone, Store, Whose};
 use super::supply::{News, Notice, Source};
 use rustix::event::PollFlags;
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,12 +16,18 @@ use std::time::Instant;
 /// Slots that lie together, a mebibyte: free ones are given back in runs.
 const EXTENT: u32 = 256;
 
+/// How many notices are kept of loans that no store has; the last ones.
+const EARLY_MAX: usize = 64;
+
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct Stripes {
     /// At least one.
     stores: Vec<Store>,
     source: Source,
+    /// What was heard, and when, of loans that no store has: of one whose donor is just being
+    /// connected to, or that was given back.
+    early: VecDeque<(Notice, Instant)>,
 }
 
 /// Which store a slot is of, and which slot it is there.
@@ -48,7 +55,11 @@ impl Stripes {
     /// Over these stores, of which there is one at least, and what tells them of donors.
     pub(super) fn new(stores: Vec<Store>, source: Source) -> Self {
         debug_assert!(!stores.is_empty(), "slots are somewhere");
-        Self { stores, source }
+        Self {
+            stores,
+            source,
+            early: VecDeque::new(),
+        }
     }
 
     fn count(&self) -> u32 {
@@ -142,16 +153,32 @@ impl Stripes {
     pub(super) fn hear(&mut self, now: Instant) {
         for news in self.source.take() {
             match news {
-                News::Found(store, found) => self.stores[store].found(found, now),
-                News::Notice(Notice::Wanted { loan, within }) => {
-                    let mut stores = self.stores.iter_mut();
-                    stores.any(|store| store.is_wanted(loan, within, now));
+                News::Found(store, found) => {
+                    self.stores[store].found(found, now);
+                    let early = std::mem::take(&mut self.early).into_iter();
+                    let still = early.filter(|(notice, since)| !self.note(notice, *since, now));
+                    self.early = still.collect();
                 }
-                News::Notice(Notice::Broken { loan, why }) => {
-                    let mut stores = self.stores.iter_mut();
-                    stores.any(|store| store.is_broken(loan, &why, now));
+                News::Notice(notice) => {
+                    if !self.note(&notice, now, now) {
+                        self.early.push_back((notice, now));
+                        if self.early.len() > EARLY_MAX {
+                            self.early.pop_front();
+                        }
+                    }
                 }
             }
+        }
+    }
+
+    /// Something was said of a loan at that time. False: no store has it.
+    fn note(&mut self, notice: &Notice, since: Instant, now: Instant) -> bool {
+        let mut stores = self.stores.iter_mut();
+        match notice {
+            Notice::Wanted { loan, within } => {
+                stores.any(|store| store.is_wanted(*loan, *within, since))
+            }
+            Notice::Broken { loan, why } => stores.any(|store| store.is_broken(*loan, why, now)),
         }
     }
 
@@ -184,6 +211,82 @@ impl Stripes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loan::{LoanId, LoanKey};
+    use crate::memory::donor::Donor;
+    use crate::memory::store::Keeping;
+    use crate::memory::supply::{self, Held, Names, Notices, Offer, Supply};
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    const BYTES: u64 = 1 << 20;
+    const KEY: LoanKey = LoanKey([1; 32]);
+
+    /// Lends again and again, by loans that are counted; the donor wants the second back before
+    /// anybody has connected to it.
+    struct Hasty {
+        donor: Donor,
+        count: Arc<AtomicU64>,
+        notices: Option<Notices>,
+    }
+
+    impl Supply for Hasty {
+        fn find(&self, bytes: u64, _: &[Names]) -> Result<Offer, String> {
+            let loan = LoanId(1 + self.count.fetch_add(1, Ordering::Relaxed));
+            let granted = self.donor.grant(loan, bytes, KEY);
+            granted.map_err(|error| error.to_string())?;
+            if let (LoanId(2), Some(notices)) = (loan, &self.notices) {
+                let within = Duration::from_secs(20);
+                notices.tell(Notice::Wanted { loan, within });
+            }
+            Ok(Offer {
+                donor: self.donor.addresses()[0],
+                sealing: None,
+                loan,
+                key: KEY,
+                held: Held::default(),
+            })
+        }
+
+        fn listen(&mut self, notices: Notices) {
+            self.notices = Some(notices);
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_a_loan_that_is_connected_to_is_heard_then() {
+        let mut source = Source::new().expect("a descriptor");
+        let count = Arc::new(AtomicU64::new(0));
+        let mut supply = Hasty {
+            donor: Donor::start(([127, 0, 0, 1], 0).into(), 8 * BYTES).expect("a port"),
+            count: Arc::clone(&count),
+            notices: None,
+        };
+        supply.listen(source.notices());
+        let first = supply::connect(&supply, BYTES, &[]).expect("a loan");
+        let keeping = Keeping {
+            copies: 1,
+            refill: BYTES,
+        };
+        let line = source.line(0);
+        let store = Store::new(keeping, vec![first], line, Instant::now());
+        source.start(Box::new(supply), BYTES).expect("a thread");
+        let (loan, within) = (LoanId(1), Duration::from_secs(20));
+        source.notices().tell(Notice::Wanted { loan, within });
+        let mut stripes = Stripes::new(vec![store], source);
+        // Another is sought in place of the first, and, as that is wanted, too, of the second.
+        let start = Instant::now();
+        while count.load(Ordering::Relaxed) < 3 {
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "it was not heard"
+            );
+            let now = Instant::now();
+            stripes.hear(now);
+            assert!(stripes.receive(now).is_ok());
+            stripes.look(now);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 
     #[test]
     fn each_slot_has_a_place_of_its_own() {

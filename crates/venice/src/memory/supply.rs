@@ -1,7 +1,7 @@
 //! Where donors of a program come from.
 //!
-//! Connecting to one takes time, and so does asking for one: a thread does both, and the pager
-//! hears of it.
+//! Connecting to one takes time, and so does asking for one: threads do both, one for each store,
+//! and the pager hears of it.
 
 use super::borrower::{Borrower, Lost};
 use crate::identity::Sealing;
@@ -13,6 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -71,12 +72,13 @@ pub enum Notice {
 }
 
 /// Who finds donors.
-pub trait Supply: Send {
-    /// A loan of so many bytes, of none of these donors. It may take a while.
+pub trait Supply: Send + Sync {
+    /// A loan of so many bytes, of none of these donors. It may take a while, in which others are
+    /// sought, too.
     ///
     /// # Errors
     /// Nobody lends so much, as a sentence that says why.
-    fn find(&mut self, bytes: u64, apart: &[Names]) -> Result<Offer, String>;
+    fn find(&self, bytes: u64, apart: &[Names]) -> Result<Offer, String>;
 
     /// Is called once, before anything is found: where notices go from then on.
     fn listen(&mut self, _notices: Notices) {}
@@ -88,22 +90,22 @@ pub trait Supply: Send {
 pub struct Named {
     donors: Vec<(SocketAddr, Option<Sealing>)>,
     key: LoanKey,
-    next: usize,
+    next: AtomicUsize,
 }
 
 impl Named {
     /// These, and who each must be where it speaks TLS.
     pub fn new(donors: Vec<(SocketAddr, Option<Sealing>)>, key: LoanKey) -> Self {
-        let next = 0;
+        let next = AtomicUsize::new(0);
         Self { donors, key, next }
     }
 }
 
 impl Supply for Named {
-    fn find(&mut self, _: u64, apart: &[Names]) -> Result<Offer, String> {
+    fn find(&self, _: u64, apart: &[Names]) -> Result<Offer, String> {
         for _ in 0..self.donors.len() {
-            let (donor, sealing) = &self.donors[self.next % self.donors.len()];
-            self.next += 1;
+            let next = self.next.fetch_add(1, Ordering::Relaxed);
+            let (donor, sealing) = &self.donors[next % self.donors.len()];
             if apart.iter().all(|(other, _)| other != donor) {
                 return Ok(Offer {
                     donor: *donor,
@@ -160,7 +162,7 @@ pub(super) enum NoDonor {
 
 /// Finds one, and connects.
 pub(super) fn connect(
-    supply: &mut dyn Supply,
+    supply: &dyn Supply,
     bytes: u64,
     apart: &[Names],
 ) -> Result<(Borrower, Held), NoDonor> {
@@ -173,14 +175,10 @@ pub(super) fn connect(
     }
 }
 
-/// What is wanted: for which store, and of none of these.
-type Wanted = (usize, Vec<Names>);
-
-/// By which a store has donors sought.
+/// By which a store has donors sought: such that are none of these.
 #[derive(Debug)]
 pub(super) struct Line {
-    wanted: Sender<Wanted>,
-    store: usize,
+    wanted: Sender<Vec<Names>>,
 }
 
 /// What is heard of donors, of all stores.
@@ -188,9 +186,8 @@ pub(super) struct Line {
 pub(super) struct Source {
     news: Receiver<News>,
     notices: Notices,
-    wanted: Sender<Wanted>,
-    /// Until there is somebody who finds donors.
-    orders: Option<Receiver<Wanted>>,
+    /// What stores want, by their numbers, until there is somebody who finds donors.
+    orders: Vec<(usize, Receiver<Vec<Names>>)>,
 }
 
 impl Source {
@@ -200,20 +197,18 @@ impl Source {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let bell = Arc::new(bell);
         let (to, news) = channel();
-        let notices = Notices { to, bell };
-        let (wanted, orders) = channel();
         Ok(Self {
             news,
-            notices,
-            wanted,
-            orders: Some(orders),
+            notices: Notices { to, bell },
+            orders: Vec::new(),
         })
     }
 
     /// For a store, by its number.
-    pub(super) fn line(&self, store: usize) -> Line {
-        let wanted = self.wanted.clone();
-        Line { wanted, store }
+    pub(super) fn line(&mut self, store: usize) -> Line {
+        let (wanted, orders) = channel();
+        self.orders.push((store, orders));
+        Line { wanted }
     }
 
     /// Where notices go.
@@ -221,26 +216,27 @@ impl Source {
         self.notices.clone()
     }
 
-    /// Has a thread find donors of so many bytes each, when they are wanted, once.
+    /// Has threads find donors of so many bytes each, when they are wanted: no store waits for a
+    /// donor that is sought for another.
     ///
     /// # Errors
     /// There is no thread for it.
-    pub(super) fn start(&mut self, mut supply: Box<dyn Supply>, bytes: u64) -> io::Result<()> {
-        let Some(orders) = self.orders.take() else {
-            return Ok(());
-        };
-        let notices = self.notices.clone();
-        let find = move || {
-            for (store, apart) in orders {
-                let found = connect(&mut *supply, bytes, &apart).map_err(|why| match why {
-                    NoDonor::NotLent(why) => why,
-                    NoDonor::Lost(donor, lost) => format!("donor {donor}: {lost}"),
-                });
-                notices.post(News::Found(store, found));
-            }
-        };
-        let name = "venice-supply".to_owned();
-        std::thread::Builder::new().name(name).spawn(find)?;
+    pub(super) fn start(&mut self, supply: Box<dyn Supply>, bytes: u64) -> io::Result<()> {
+        let supply: Arc<dyn Supply> = Arc::from(supply);
+        for (store, orders) in self.orders.drain(..) {
+            let (supply, notices) = (Arc::clone(&supply), self.notices.clone());
+            let find = move || {
+                for apart in orders {
+                    let found = connect(&*supply, bytes, &apart).map_err(|why| match why {
+                        NoDonor::NotLent(why) => why,
+                        NoDonor::Lost(donor, lost) => format!("donor {donor}: {lost}"),
+                    });
+                    notices.post(News::Found(store, found));
+                }
+            };
+            let name = "venice-supply".to_owned();
+            std::thread::Builder::new().name(name).spawn(find)?;
+        }
         Ok(())
     }
 
@@ -261,20 +257,22 @@ impl AsFd for Source {
 impl Line {
     /// Has a donor sought that is none of these. False: there is nobody who would.
     pub(super) fn seek(&self, apart: Vec<Names>) -> bool {
-        self.wanted.send((self.store, apart)).is_ok()
+        self.wanted.send(apart).is_ok()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
+    use std::time::Instant;
 
     #[test]
     fn named_donors_take_turns_but_those_in_use() {
         let donors: Vec<SocketAddr> = (1..=3).map(|port| ([127, 0, 0, 1], port).into()).collect();
         let all = donors.iter().map(|donor| (*donor, None)).collect();
-        let mut named = Named::new(all, LoanKey([1; 32]));
-        let mut find = |used: &[SocketAddr]| {
+        let named = Named::new(all, LoanKey([1; 32]));
+        let find = |used: &[SocketAddr]| {
             let used: Vec<Names> = used.iter().map(|donor| (*donor, LoanId(1))).collect();
             named.find(1, &used).map(|offer| offer.donor)
         };
@@ -306,8 +304,9 @@ mod tests {
             "it is silent"
         );
         let supply = Box::new(Named::new(Vec::new(), LoanKey([1; 32])));
+        let line = source.line(7);
         source.start(supply, 1).expect("a thread");
-        assert!(source.line(7).seek(Vec::new()), "there is somebody");
+        assert!(line.seek(Vec::new()), "there is somebody");
         let news = loop {
             if let Some(news) = source.take().pop() {
                 break news;
@@ -315,5 +314,33 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         };
         assert!(matches!(news, News::Found(7, Err(_))), "{news:?}");
+    }
+
+    /// Finds nobody before two are sought.
+    struct Together(Barrier);
+
+    impl Supply for Together {
+        fn find(&self, _: u64, _: &[Names]) -> Result<Offer, String> {
+            self.0.wait();
+            Err("nobody lends".to_owned())
+        }
+    }
+
+    #[test]
+    fn no_store_waits_for_a_donor_of_another() {
+        let mut source = Source::new().expect("a descriptor");
+        let lines = [0, 1].map(|store| source.line(store));
+        let supply = Together(Barrier::new(lines.len()));
+        source.start(Box::new(supply), 1).expect("threads");
+        assert!(lines.iter().all(|line| line.seek(Vec::new())));
+        let (start, mut found) = (Instant::now(), 0);
+        while found < lines.len() {
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "one is waited for"
+            );
+            found += source.take().len();
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }

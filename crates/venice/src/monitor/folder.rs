@@ -5,6 +5,7 @@
 
 use super::journal::{self, Damaged, Tail};
 use super::keeper::{Keeper, NotKept, Record, State};
+use crate::loan::LoanId;
 use rhythm_net::clock;
 use rhythm_net::sparse::Sparse;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -136,7 +137,7 @@ fn put_in_place(path: &Path) -> io::Result<()> {
 }
 
 impl Keeper for Folder {
-    fn keep(&mut self, records: &[Record]) -> Result<(), NotKept> {
+    fn keep(&mut self, records: &[Record]) -> Result<Vec<LoanId>, NotKept> {
         let record = self.tail.record(records);
         self.journal.write_all_at(&record, self.tail.end)?;
         self.journal.sync_data()?;
@@ -158,7 +159,7 @@ impl Keeper for Folder {
                 }
             }
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     fn has_room(&mut self) -> bool {

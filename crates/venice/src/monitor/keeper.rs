@@ -79,11 +79,13 @@ pub enum NotKept {
 /// Keeps a monitor's state: in a file of this machine, or in etcd, for the one of several monitors
 /// that leads.
 pub trait Keeper: Send {
-    /// Keeps what happened: when it returns, that is there, whatever happens, all of it.
+    /// Keeps what happened: when it returns, that is there, whatever happens; all of it but what
+    /// happened to the loans that it returns, in order, for which there is no room: these are as if
+    /// that had not happened. That a loan is gone can always be kept, or need not be.
     ///
     /// # Errors
     /// Nobody knows what is kept. The monitor ends, and tells nobody of any of it.
-    fn keep(&mut self, records: &[Record]) -> Result<(), NotKept>;
+    fn keep(&mut self, records: &[Record]) -> Result<Vec<LoanId>, NotKept>;
 
     /// Whether there will be room for what is kept next; where not, nothing new is lent.
     fn has_room(&mut self) -> bool;
@@ -101,7 +103,7 @@ pub trait Keeper: Send {
 }
 
 impl Keeper for Box<dyn Keeper> {
-    fn keep(&mut self, records: &[Record]) -> Result<(), NotKept> {
+    fn keep(&mut self, records: &[Record]) -> Result<Vec<LoanId>, NotKept> {
         (**self).keep(records)
     }
 

@@ -2,14 +2,16 @@
 //! had said, the next one. (Paper, section 5.3: records may be stale; "we employ handshake and
 //! retry mechanisms to address this".)
 
+use super::COME_WITHIN;
 use super::Monitor;
 use super::Now;
-use super::early::Early;
+use super::effects::Effect;
 use super::keeper::{Keeper, Kept, Record};
 use super::nodes::Node;
 use super::policy::{Candidate, hops};
 use super::rat::{Granting, Loan, Standing};
 use super::rrt::Channel;
+use super::wanted::Wanted;
 use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
 use crate::wire::{Message, NODE_LOANS_MAX, NotLent, Reason};
@@ -42,10 +44,19 @@ impl<K: Keeper> Monitor<K> {
         } else {
             None
         };
-        match why {
-            Some(why) => self.not_lent(node, request, why),
-            None => self.ask_next(node, request, bytes, tried, now),
+        if let Some(why) = why {
+            return self.not_lent(node, request, why);
         }
+        // So long who is gone may take to come again, where a monitor begins, too.
+        let may_take = self.settings.dead_after.max(COME_WITHIN);
+        let wanted = Wanted {
+            borrower: node.clone(),
+            request,
+            bytes,
+            tried,
+            until: now.at + may_take,
+        };
+        self.ask_next(wanted, now);
     }
 
     fn not_lent(&mut self, node: &NodeName, request: u64, why: NotLent) {
@@ -113,44 +124,48 @@ impl<K: Keeper> Monitor<K> {
 
     /// Asks for what nobody could lend who was there.
     pub(super) fn ask_again(&mut self, now: Now) {
-        for early in std::mem::take(&mut self.early) {
-            let Early {
-                borrower,
-                request,
-                bytes,
-                tried,
-            } = early;
-            self.ask_next(&borrower, request, bytes, tried, now);
+        for wanted in std::mem::take(&mut self.waiting) {
+            self.ask_next(wanted, now);
+        }
+    }
+
+    /// Asks, and waits no more, for what has waited too long.
+    pub(super) fn wait_no_more(&mut self, now: Now) {
+        let is_late = |wanted: &Wanted| wanted.until <= now.at;
+        let late = self.waiting.partition_point(is_late);
+        let late: Vec<Wanted> = self.waiting.drain(..late).collect();
+        for wanted in late {
+            self.ask_next(wanted, now);
         }
     }
 
     /// Asks the best donor of those who were not asked.
-    pub(super) fn ask_next(
-        &mut self,
-        borrower: &NodeName,
-        request: u64,
-        bytes: u64,
-        tried: Vec<NodeName>,
-        now: Now,
-    ) {
-        let candidates = self.candidates(borrower, bytes, &tried);
+    fn ask_next(&mut self, wanted: Wanted, now: Now) {
+        let (borrower, bytes, tried) = (&wanted.borrower, wanted.bytes, &wanted.tried);
+        let candidates = self.candidates(borrower, bytes, tried);
         let Some(donor) = self.policy.choose(&candidates) else {
             // Who is gone may come again, or is dead soon.
             let is_gone = |(_, node): (_, &Node)| !node.is_connected();
             let may_come = self.settled_at.is_some()
                 || self.nodes.rows().any(is_gone)
-                || self.comes_back(borrower, bytes, &tried);
-            if may_come && self.early.len() < self.settings.loans_max {
-                return self.early.push(Early {
-                    borrower: borrower.clone(),
-                    request,
-                    bytes,
-                    tried,
-                });
+                || self.comes_back(borrower, bytes, tried);
+            let may_wait = now.at < wanted.until && self.waiting.len() < self.settings.loans_max;
+            if may_come && may_wait {
+                return self.waiting.push(wanted);
             }
-            let most = self.most_for(borrower, &tried, bytes);
-            return self.not_lent(borrower, request, NotLent::NoRoom { most });
+            let most = self.most_for(borrower, tried, bytes);
+            return self.not_lent(&wanted.borrower, wanted.request, NotLent::NoRoom { most });
         };
+        if !self.keeper.has_room() {
+            return self.not_lent(&wanted.borrower, wanted.request, NotLent::NoDisk);
+        }
+        let Wanted {
+            borrower,
+            request,
+            tried,
+            until: waits_until,
+            ..
+        } = wanted;
         let lender = donor.node.clone();
         self.last += 1;
         let id = LoanId(self.last);
@@ -177,12 +192,13 @@ impl<K: Keeper> Monitor<K> {
         let granting = Granting {
             request,
             tried,
+            waits_until,
             until,
             key,
         };
         let loan = Loan {
             lender,
-            borrower: borrower.clone(),
+            borrower,
             bytes,
             since: now.unix_seconds,
             channel: Channel::Crma,
@@ -227,35 +243,101 @@ impl<K: Keeper> Monitor<K> {
             self.break_for_borrower(id, Reason::NotKnown);
             self.drop_loan(id);
             self.rrt.set_idle(node, idle, self.rat.asked_of(node));
-            if let Standing::Granting(granting) = loan.standing {
-                self.figures.stale += 1;
-                self.ask_another(&loan.borrower, loan.bytes, granting, node, now);
+            match loan.standing {
+                Standing::Granting(granting) => {
+                    self.figures.stale += 1;
+                    let wanted = (loan.borrower, loan.bytes, granting);
+                    self.ask_another(wanted, Some(node), now);
+                }
+                // It was not waited for any more; somebody may wait for what it would give back.
+                _ => self.ask_again(now),
             }
         }
     }
 
-    /// A donor did not answer in time, or is not there any more: it may lend all the same, and is
-    /// told that it need not.
+    /// A donor did not answer in time: it may lend all the same, and is told that it need not.
     pub(super) fn not_answered(&mut self, id: LoanId, now: Now) {
+        if let Some(lender) = self.rat.get(id).map(|loan| loan.lender.clone()) {
+            self.ask_no_more(id, Some(&lender), now);
+        }
+    }
+
+    /// The connection to a donor is gone, and what it answered, if it did: likewise; but when it is
+    /// there again it may be asked again.
+    pub(super) fn not_heard(&mut self, id: LoanId, now: Now) {
+        self.ask_no_more(id, None, now);
+    }
+
+    fn ask_no_more(&mut self, id: LoanId, asked: Option<&NodeName>, now: Now) {
         let Some(loan) = self.rat.get(id).cloned() else {
             return;
         };
         if let Standing::Granting(granting) = loan.standing {
             self.end(id, Reason::NoAnswer);
-            self.ask_another(&loan.borrower, loan.bytes, granting, &loan.lender, now);
+            self.ask_another((loan.borrower, loan.bytes, granting), asked, now);
         }
     }
 
+    /// Asks for what was asked of a donor, which is not asked again where it is said.
     fn ask_another(
         &mut self,
-        borrower: &NodeName,
-        bytes: u64,
-        granting: Granting,
-        asked: &NodeName,
+        (borrower, bytes, granting): (NodeName, u64, Granting),
+        asked: Option<&NodeName>,
         now: Now,
     ) {
         let mut tried = granting.tried;
-        tried.push(asked.clone());
-        self.ask_next(borrower, granting.request, bytes, tried, now);
+        tried.extend(asked.cloned());
+        let wanted = Wanted {
+            borrower,
+            request: granting.request,
+            bytes,
+            tried,
+            until: granting.waits_until,
+        };
+        self.ask_next(wanted, now);
+    }
+
+    /// There is no room for what happened to these loans, which are in order: nobody was told of
+    /// it yet, and they are over.
+    pub(super) fn not_kept(&mut self, loans: &[LoanId]) {
+        if loans.is_empty() {
+            return;
+        }
+        let is_one = |loan: &LoanId| loans.binary_search(loan).is_ok();
+        let mut refused = 0;
+        self.effects.effects.retain_mut(|effect| match effect {
+            Effect::Send(_, Message::Grant { loan, .. }) => !is_one(loan),
+            Effect::Send(_, message) => {
+                if let Message::Lent { request, loan, .. } = message
+                    && is_one(loan)
+                {
+                    refused += 1;
+                    let (request, why) = (*request, NotLent::NoDisk);
+                    *message = Message::NotLent { request, why };
+                }
+                true
+            }
+            Effect::Close(_) => true,
+        });
+        self.figures.not_lent += refused;
+        for id in loans {
+            let Some(loan) = self.rat.get(*id) else {
+                continue;
+            };
+            match &loan.standing {
+                Standing::Granting(granting) => {
+                    let (lender, borrower) = (loan.lender.clone(), loan.borrower.clone());
+                    let request = granting.request;
+                    self.rat.remove(*id);
+                    if let Some(idle) = self.rrt.get(&lender).map(|resource| resource.idle) {
+                        self.rrt.set_idle(&lender, idle, self.rat.asked_of(&lender));
+                    }
+                    self.not_lent(&borrower, request, NotLent::NoDisk);
+                }
+                Standing::Live { .. } => self.end(*id, Reason::NotKnown),
+                // Its donor is told already.
+                Standing::Ending(_) => {}
+            }
+        }
     }
 }

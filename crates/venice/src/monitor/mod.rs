@@ -18,7 +18,6 @@
 //! lost with the last one, or while no monitor was there, is made up for then.
 
 mod connection;
-mod early;
 mod effects;
 mod end;
 pub mod etcd;
@@ -35,6 +34,7 @@ pub mod rrt;
 pub mod server;
 mod spare;
 mod tst;
+mod wanted;
 
 pub use effects::Effect;
 pub use folder::{Folder, FolderError};
@@ -42,10 +42,9 @@ pub use spare::Spare;
 
 use crate::loan::LoanId;
 use crate::name::NodeName;
-use crate::secret::{Nonce, Secret};
+use crate::secret::{Nonce, ProbeKey, Secret};
 use crate::wire::{MESSAGE_MAX, Message, NODES_MAX, Reason, SMALL_MAX};
 use connection::Connection;
-use early::Early;
 use effects::Effects;
 use keeper::{Keeper, NotKept, State};
 use nodes::{Node, Nodes};
@@ -56,6 +55,7 @@ use rrt::{Channel, Rrt};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tst::Tst;
+use wanted::Wanted;
 
 /// How long nodes have at least to come to a monitor that begins: they have to find out that the
 /// one before hangs, and may try it again before they come.
@@ -123,7 +123,7 @@ pub struct Monitor<K> {
     settings: Settings,
     secret: Secret,
     /// What nodes with certificates prove link tests by.
-    probe_key: Option<Nonce>,
+    probe_key: Option<ProbeKey>,
     keeper: K,
     policy: Box<dyn Policy>,
     /// Numbers that nobody can guess.
@@ -135,8 +135,8 @@ pub struct Monitor<K> {
     tst: Tst,
     /// The number of the last loan.
     last: u64,
-    /// What nobody could lend while donors may be on their way.
-    early: Vec<Early>,
+    /// What nobody could lend while donors may be on their way, in the order of time.
+    waiting: Vec<Wanted>,
     /// When [`SETTLED_AFTER`] is over; none: it is.
     settled_at: Option<Time>,
     /// When nodes are told of each other next, if they are to be.
@@ -190,7 +190,7 @@ impl<K: Keeper> Monitor<K> {
             rat,
             tst: Tst::default(),
             last: state.last,
-            early: Vec::new(),
+            waiting: Vec::new(),
             settled_at: Some(now + SETTLED_AFTER),
             peers_at: None,
             effects: Effects::default(),
@@ -200,7 +200,7 @@ impl<K: Keeper> Monitor<K> {
 
     /// Nodes that show certificates are told this for their link tests.
     #[must_use]
-    pub(crate) fn gives_probe_key(mut self, key: Option<Nonce>) -> Monitor<K> {
+    pub(crate) fn gives_probe_key(mut self, key: Option<ProbeKey>) -> Monitor<K> {
         self.probe_key = key;
         self
     }
@@ -211,6 +211,11 @@ impl<K: Keeper> Monitor<K> {
             Some(Connection::Proven { .. } | Connection::Node(_)) => MESSAGE_MAX,
             _ => SMALL_MAX,
         }
+    }
+
+    /// Whether a connection is a node's.
+    pub(crate) fn is_node(&self, connection: u64) -> bool {
+        matches!(self.connections.get(&connection), Some(Connection::Node(_)))
     }
 
     /// Somebody opened a connection; no two that are open at a time have the same number.
@@ -298,6 +303,7 @@ impl<K: Keeper> Monitor<K> {
             self.settled_at = None;
             self.ask_again(now);
         }
+        self.wait_no_more(now);
     }
 
     /// When [`Monitor::tick`] is due.
@@ -309,7 +315,8 @@ impl<K: Keeper> Monitor<K> {
         let all = connections.chain(nodes).chain(granting);
         let leads_until = Some(self.keeper.leads_until());
         let leads_until = leads_until.filter(|until| *until != Time::NEVER);
-        let more = [self.peers_at, leads_until, self.settled_at];
+        let waiting = self.waiting.first().map(|wanted| wanted.until);
+        let more = [self.peers_at, leads_until, self.settled_at, waiting];
         all.chain(more.into_iter().flatten()).min()
     }
 
@@ -320,8 +327,9 @@ impl<K: Keeper> Monitor<K> {
     /// nobody may be told anything.
     pub fn flush(&mut self) -> Result<Vec<Effect>, NotKept> {
         if !self.effects.records.is_empty() {
-            self.keeper.keep(&self.effects.records)?;
+            let refused = self.keeper.keep(&self.effects.records)?;
             self.effects.records.clear();
+            self.not_kept(&refused);
         }
         // What is kept was kept by who leads, whatever the time. What is told without being kept
         // (that a loan is over, by one end's word or silence) needs a clock: who is stopped between
@@ -335,8 +343,10 @@ impl<K: Keeper> Monitor<K> {
     /// For so long the monitor waited to have something kept, and heard nobody: who came meanwhile
     /// is not to be taken for dead before it is heard.
     pub fn waited(&mut self, time: Duration) {
-        // Many short waits are no silence of the monitor's.
-        if time > self.settings.heartbeat {
+        // They were asked behind it, and what they said meanwhile was not heard.
+        self.rat.more_time(time);
+        // Many short waits are no silence of the monitor's: who comes has a few to wait for.
+        if time > self.settings.heartbeat / 4 {
             self.nodes.unheard_for(time);
         }
     }

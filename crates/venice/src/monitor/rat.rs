@@ -15,6 +15,7 @@ use crate::name::NodeName;
 use crate::wire::Reason;
 use rhythm_net::Time;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// How a loan stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct Granting {
     pub(super) request: u64,
     /// Who was asked before.
     pub(super) tried: Vec<NodeName>,
+    /// Until when the borrower waits at most where nobody has so much.
+    pub(super) waits_until: Time,
     /// Until when the donor has to answer.
     pub(super) until: Time,
     /// To be told to the borrower, once.
@@ -156,6 +159,19 @@ impl Rat {
     /// Those whose donors are being asked.
     pub(super) fn granting(&self) -> impl Iterator<Item = (LoanId, &Loan)> {
         self.of(Some(&self.granting))
+    }
+
+    /// Donors that are being asked have so much longer to answer.
+    pub(super) fn more_time(&mut self, time: Duration) {
+        for id in &self.granting {
+            if let Some(Loan {
+                standing: Standing::Granting(granting),
+                ..
+            }) = self.rows.get_mut(id)
+            {
+                granting.until += time;
+            }
+        }
     }
 
     /// Bytes that a node lends still, and is to have back.

@@ -114,7 +114,7 @@ impl<K: Keeper> Monitor<K> {
         }
         self.peers_changed(now);
         // It asks again when it is there again.
-        self.early.retain(|early| early.borrower != *name);
+        self.waiting.retain(|wanted| wanted.borrower != *name);
         let of_borrower = self.rat.borrowed_by(name);
         let of_borrower = of_borrower.filter(|(_, row)| row.granting().is_some());
         let of_borrower: Vec<LoanId> = of_borrower.map(|(loan, _)| loan).collect();
@@ -126,7 +126,7 @@ impl<K: Keeper> Monitor<K> {
         let of_donor = of_donor.filter(|(_, row)| row.granting().is_some());
         let of_donor: Vec<LoanId> = of_donor.map(|(loan, _)| loan).collect();
         for loan in of_donor {
-            self.not_answered(loan, now);
+            self.not_heard(loan, now);
         }
     }
 

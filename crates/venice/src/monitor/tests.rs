@@ -1,24 +1,32 @@
-use super::keeper::Record;
+use super::keeper::{Kept, Record};
 use super::policy::ByDistance;
 use super::*;
 use crate::secret::Prover;
 use crate::wire::{Register, TurnedAway, VERSION};
 use std::sync::{Arc, Mutex};
 
+mod waiting;
+
 /// Keeps in memory; has no room, or fails, where it is told so.
 #[derive(Clone, Debug, Default)]
 struct Memory(Arc<Mutex<(State, bool, bool)>>);
 
 impl Keeper for Memory {
-    fn keep(&mut self, records: &[Record]) -> Result<(), NotKept> {
+    fn keep(&mut self, records: &[Record]) -> Result<Vec<LoanId>, NotKept> {
         let mut kept = self.0.lock().expect("one thread");
         if kept.2 {
             return Err(std::io::Error::other("the disk is gone").into());
         }
-        records
-            .iter()
-            .for_each(|record| assert!(kept.0.take(record)));
-        Ok(())
+        let mut refused = Vec::new();
+        for record in records {
+            match record {
+                Record::Begun(Kept { loan, .. }) | Record::Stands(loan) if kept.1 => {
+                    refused.push(*loan);
+                }
+                record => assert!(kept.0.take(record)),
+            }
+        }
+        Ok(refused)
     }
 
     fn has_room(&mut self) -> bool {

@@ -36,7 +36,7 @@ use super::reason::{NotLent, Reason, TurnedAway};
 use super::register::{LinkReport, NODES_MAX, PeerNode, Register};
 use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
-use crate::secret::{Nonce, Proof};
+use crate::secret::{Nonce, ProbeKey, Proof};
 use std::net::SocketAddr;
 
 /// The version of these messages.
@@ -115,7 +115,7 @@ pub enum Message {
     /// A heartbeat was heard by a monitor that leads: one that hangs says nothing.
     Heard,
     /// What nodes prove datagrams of link tests by.
-    ProbeKey { key: Nonce },
+    ProbeKey { key: ProbeKey },
 }
 
 impl Message {
@@ -224,7 +224,7 @@ impl Message {
             }
             Message::ProbeKey { key } => {
                 out.push(21);
-                out.extend_from_slice(key);
+                out.extend_from_slice(&key.0);
             }
             Message::Heard => out.push(22),
         }
@@ -305,7 +305,9 @@ impl Message {
                 loan: from.loan()?,
                 within_ms: from.u32()?,
             },
-            21 => Message::ProbeKey { key: from.array()? },
+            21 => Message::ProbeKey {
+                key: ProbeKey(from.array()?),
+            },
             22 => Message::Heard,
             _ => return None,
         };

@@ -123,7 +123,8 @@ impl fmt::Display for NotLent {
             }
             NotLent::TooMany => f.write_str("there are as many loans as may be; give some back"),
             NotLent::NoDisk => f.write_str(
-                "the monitor's disk is full, and what is lent must be written down; make room",
+                "the monitor's disk (or etcd) is full, and what is lent must be written down; make \
+                 room",
             ),
             NotLent::AgentEnds => f.write_str("the agent of this machine is about to end"),
             NotLent::Plain => f.write_str(

@@ -2,7 +2,7 @@ use super::probe::{Kind, Probe};
 use super::*;
 use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
-use crate::secret::Secret;
+use crate::secret::{ProbeKey, Secret};
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
@@ -113,7 +113,7 @@ fn message() -> impl Strategy<Value = Message> {
         register().prop_map(Message::Register),
         Just(Message::Heard),
         any::<u32>().prop_map(|heartbeat_ms| Message::Registered { heartbeat_ms }),
-        any::<[u8; 32]>().prop_map(|key| Message::ProbeKey { key }),
+        any::<[u8; 32]>().prop_map(|key| Message::ProbeKey { key: ProbeKey(key) }),
         vec((name(), address()), 0..9).prop_map(|peers| {
             let peers = peers.into_iter();
             Message::Peers(

@@ -20,10 +20,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-pub(crate) const ALL: [(&str, fn()); 1] = [(
-    "a_spare_takes_over_from_a_leader_that_is_killed_or_stopped",
-    a_spare_takes_over_from_a_leader_that_is_killed_or_stopped,
-)];
+pub(crate) const ALL: [(&str, fn()); 2] = [
+    (
+        "a_spare_takes_over_from_a_leader_that_is_killed_or_stopped",
+        a_spare_takes_over_from_a_leader_that_is_killed_or_stopped,
+    ),
+    (
+        "a_spare_or_its_leader_goes_on_without_a_member_of_etcd",
+        a_spare_or_its_leader_goes_on_without_a_member_of_etcd,
+    ),
+];
 
 struct Spares {
     folder: TempDir,
@@ -274,4 +280,29 @@ fn a_spare_takes_over_from_a_leader_that_is_killed_or_stopped() {
         "after an end the other one leads within {:?}",
         start.elapsed()
     );
+}
+
+fn a_spare_or_its_leader_goes_on_without_a_member_of_etcd() {
+    let mut spares = Spares::start(3);
+    let seen = Seen::default();
+    let client = Client::connect(&spares.socket(0)).expect("an agent");
+    let held = borrow(&client, &seen).expect("one leads");
+    for round in 0..kills() {
+        let member = round % 3;
+        spares.etcd.kill(member);
+        let start = Instant::now();
+        let loan = std::iter::repeat_with(|| borrow(&client, &seen))
+            .flatten()
+            .next();
+        println!("member {member} is gone: lent after {:?}", start.elapsed());
+        drop(loan);
+        let lost = client.events().try_recv().ok();
+        assert_eq!(lost, None, "a loan is lost in round {round}");
+        spares.etcd.begin(member);
+        spares.etcd.until_well();
+    }
+    assert!(client.renew(held.loan, PATIENCE).expect("an answer"));
+    assert_eq!(client.events().try_recv().ok(), None, "a loan is lost");
+    drop(held);
+    spares.until_all_is_back();
 }

@@ -27,6 +27,8 @@ pub(crate) struct Counts {
     pub(crate) late: u64,
     /// Transactions that were of no leader, or were done before.
     pub(crate) fenced: u64,
+    /// Requests for which there was no room.
+    pub(crate) full: u64,
 }
 
 impl Counts {
@@ -50,5 +52,6 @@ impl Counts {
         self.unanswered += more.unanswered;
         self.late += more.late;
         self.fenced += more.fenced;
+        self.full += more.full;
     }
 }

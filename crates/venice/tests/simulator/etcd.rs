@@ -22,11 +22,14 @@ pub(crate) struct Model {
     /// Answers are lost, and for a while there are none.
     pub(crate) has_faults: bool,
     pub(crate) down_until: Time,
+    /// For a while it has no room.
+    pub(crate) full_until: Time,
     random: fastrand::Rng,
     turns: u64,
     pub(crate) unanswered: u64,
     pub(crate) late_done: u64,
     pub(crate) fenced: u64,
+    pub(crate) refused: u64,
 }
 
 /// How a request goes.
@@ -49,11 +52,13 @@ impl Model {
             late: Vec::new(),
             has_faults: true,
             down_until: Time::ZERO,
+            full_until: Time::ZERO,
             random,
             turns: 0,
             unanswered: 0,
             late_done: 0,
             fenced: 0,
+            refused: 0,
         }
     }
 
@@ -167,10 +172,24 @@ impl Client {
             Fate::Lost | Fate::Late => Err(silent()),
         }
     }
+
+    /// What takes room is refused where there is none.
+    fn takes_room(&self) -> Result<(), EtcdError> {
+        let mut model = self.0.lock().expect("one thread");
+        if model.time() >= model.full_until {
+            return Ok(());
+        }
+        model.refused += 1;
+        Err(EtcdError::Refused {
+            at: "etcd".to_owned(),
+            said: "etcdserver: mvcc: database space exceeded".to_owned(),
+        })
+    }
 }
 
 impl Store for Client {
     fn grant(&mut self, seconds: u64) -> Result<i64, EtcdError> {
+        self.takes_room()?;
         self.ask(|model| {
             model.last += 1;
             let lasts = Duration::from_secs(seconds);
@@ -210,6 +229,13 @@ impl Store for Client {
     ) -> Result<(Vec<Entry>, bool), EtcdError> {
         // A few at a time, so that there are several pages.
         const MOST: usize = 3;
+        {
+            // It takes its time.
+            let mut model = self.0.lock().expect("one thread");
+            let most = if model.has_faults { 1000 } else { 300 };
+            let millis = model.random.u64(..most);
+            model.waited += Duration::from_millis(millis);
+        }
         self.ask(|model| {
             let all = model.keys.values();
             let of = all.filter(|entry| entry.key.starts_with(&format!("{folder}/")));
@@ -222,6 +248,7 @@ impl Store for Client {
     }
 
     fn transact(&mut self, transaction: &Transaction) -> Result<bool, EtcdError> {
+        self.takes_room()?;
         {
             let mut model = self.0.lock().expect("one thread");
             if let Fate::Late = model.fate() {

@@ -60,6 +60,11 @@ pub(crate) enum Event {
         monitor: usize,
         life: u64,
     },
+    /// It has read what is kept, and leads.
+    Lead {
+        monitor: usize,
+        life: u64,
+    },
     /// A monitor that was stopped goes on.
     Resume {
         monitor: usize,

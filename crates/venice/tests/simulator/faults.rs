@@ -13,12 +13,16 @@ impl World {
         }
         let node = self.random.usize(..self.nodes.len());
         let monitor = self.random.usize(..self.monitors.len());
-        match self.random.u8(..12) {
+        match self.random.u8(..13) {
             2 => self.kill_monitor(monitor),
             10 if self.mode != Mode::Folder => self.stop_monitor(monitor),
             11 if self.mode != Mode::Folder => {
                 let until = self.soon(8000);
                 self.etcd.lock().expect("one thread").down_until = until;
+            }
+            12 if self.mode != Mode::Folder => {
+                let until = self.soon(8000);
+                self.etcd.lock().expect("one thread").full_until = until;
             }
             _ if self.mode == Mode::OnlyMonitors => {}
             0..=1 => self.kill_node(node),

@@ -30,6 +30,8 @@ pub(crate) struct Process {
     /// None: it does not run.
     pub(crate) part: Option<Part>,
     election: Option<Election<Client>>,
+    /// Its term, and what it has read, once it has.
+    begins: Option<Standing>,
     pub(crate) life: u64,
     pub(crate) is_stopped: bool,
     /// What comes while it is stopped.
@@ -109,26 +111,42 @@ impl World {
         let Some(election) = &mut process.election else {
             return;
         };
-        let standing = election.step(self.now);
+        let clock = Arc::clone(&self.etcd);
+        let clock = move || clock.lock().expect("one thread").time();
+        let standing = election.step(&clock);
+        // What was asked may have taken a while.
+        let now = clock();
         let millis = match standing {
-            Ok(Standing::Begins(term, loaded)) => {
-                self.counts.elected += 1;
-                let client = Client(Arc::clone(&self.etcd));
-                let clock = Arc::clone(&self.etcd);
-                let clock = move || clock.lock().expect("one thread").time();
-                let state = loaded.0.clone();
-                let keeper = Keeping::new(client, term, *loaded, Box::new(clock));
-                self.end_all(monitor);
-                let part = self.lead(Box::new(keeper), &state);
-                self.monitors[monitor].part = Some(part);
-                1000
+            Ok(begins @ Standing::Begins(..)) => {
+                process.begins = Some(begins);
+                self.events.at(now, Event::Lead { monitor, life });
+                0
             }
             Ok(Standing::Leads) => 1000,
             Ok(Standing::Follows(..)) => self.random.u64(1..700),
             Ok(Standing::Vacant) | Err(_) => 200,
         };
-        let at = self.now + Duration::from_millis(millis);
+        let at = now + Duration::from_millis(millis);
         self.events.at(at, Event::Elect { monitor, life });
+    }
+
+    /// A monitor has read what is kept.
+    pub(crate) fn begin_to_lead(&mut self, monitor: usize, life: u64) {
+        let process = &mut self.monitors[monitor];
+        if process.life != life {
+            return;
+        }
+        if let Some(Standing::Begins(term, loaded)) = process.begins.take() {
+            self.counts.elected += 1;
+            let client = Client(Arc::clone(&self.etcd));
+            let clock = Arc::clone(&self.etcd);
+            let clock = move || clock.lock().expect("one thread").time();
+            let state = loaded.0.clone();
+            let keeper = Keeping::new(client, term, *loaded, Box::new(clock));
+            self.end_all(monitor);
+            let part = self.lead(Box::new(keeper), &state);
+            self.monitors[monitor].part = Some(part);
+        }
     }
 
     /// Something happens to a monitor, and what it does then; or it dies or is stopped before that.
@@ -219,6 +237,7 @@ impl World {
         process.life += 1;
         process.is_stopped = false;
         process.about.clear();
+        process.begins = None;
         for event in std::mem::take(&mut process.held) {
             if let Event::ToMonitor { connection, .. } = event
                 && let Some(of) = self.network.connections.get_mut(&connection)

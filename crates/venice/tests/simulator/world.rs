@@ -44,13 +44,13 @@ pub(crate) struct Node {
 pub(crate) struct Disk(pub(crate) Arc<Mutex<State>>, Arc<Mutex<u64>>);
 
 impl Keeper for Disk {
-    fn keep(&mut self, records: &[Record]) -> Result<(), NotKept> {
+    fn keep(&mut self, records: &[Record]) -> Result<Vec<LoanId>, NotKept> {
         let mut state = self.0.lock().expect("one thread");
         for record in records {
             assert!(state.take(record), "{record:?} cannot have happened");
         }
         *self.1.lock().expect("one thread") += 1;
-        Ok(())
+        Ok(Vec::new())
     }
 
     fn has_room(&mut self) -> bool {
@@ -110,6 +110,7 @@ pub(crate) fn run(seed: u64, mode: Mode) -> Counts {
         unanswered: etcd.unanswered,
         late: etcd.late_done,
         fenced: etcd.fenced,
+        full: etcd.refused,
         ..world.counts
     }
 }
@@ -260,7 +261,7 @@ impl World {
             | Event::MonitorHears { connection } => {
                 self.network.connections.get(connection)?.monitor
             }
-            Event::Elect { monitor, .. } => *monitor,
+            Event::Elect { monitor, .. } | Event::Lead { monitor, .. } => *monitor,
             _ => return None,
         };
         self.monitors[monitor].is_stopped.then_some(monitor)
@@ -337,6 +338,7 @@ impl World {
             Event::NodeBegins { node } => self.begin_node(node),
             Event::MonitorBegins { monitor } => self.begin_monitor(monitor),
             Event::Elect { monitor, life } => self.elect(monitor, life),
+            Event::Lead { monitor, life } => self.begin_to_lead(monitor, life),
             Event::Resume { monitor, life } => self.resume_monitor(monitor, life),
         }
         self.network.forget();

@@ -1,6 +1,6 @@
 //! The thread of a monitor that is to lead, or does.
 
-use super::election::{Election, Standing};
+use super::election::{Election, RENEWALS, Standing};
 use super::loading::Loaded;
 use super::rows::{LEADER, Place};
 use super::term::Term;
@@ -12,8 +12,6 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often a lease is renewed in its time.
-const RENEWALS: u32 = 3;
 /// How long after etcd did not answer, or nobody led, it is asked again.
 const AGAIN: Duration = Duration::from_millis(200);
 /// How long a spare waits to be told that the leader is gone, before it looks itself: it may wait
@@ -80,11 +78,12 @@ enum Told {
 
 /// Looks once; for how long nothing is to be done then.
 fn step(election: &mut Election<Etcd>, told: &mut Option<Told>, tell: &impl Fn(News)) -> Duration {
-    let (now, wait) = match election.step(clock::monotonic()) {
+    let (now, wait) = match election.step(&clock::monotonic) {
         Ok(Standing::Begins(term, loaded)) => {
             *told = Some(Told::Leads);
             tell(News::Leads(term, loaded));
-            return election.lasts() / RENEWALS;
+            // Its lease is as old as the last page that was read.
+            return Duration::ZERO;
         }
         Ok(Standing::Leads) => (Told::Leads, election.lasts() / RENEWALS),
         Ok(Standing::Follows(place, since)) => {

@@ -13,6 +13,13 @@ use std::time::Duration;
 /// Clocks do not run alike: a lease ends here by so much of it sooner (a fraction).
 const MARGIN: u32 = 10;
 
+/// How often a lease is renewed in its time.
+pub(super) const RENEWALS: u32 = 3;
+
+/// A leader that has not looked whether it leads for so many of its leases hangs: it looks when it
+/// does anything, and sleeps no longer than its lease lasts.
+const HANGS_AFTER: u32 = 3;
+
 /// Who leads.
 #[derive(Clone, Debug)]
 pub enum Standing {
@@ -72,15 +79,31 @@ impl<S: Store> Election<S> {
         self.term.is_some()
     }
 
-    /// Renews its lease if it leads, and tries to lead if nobody does. Time passes as it asks:
-    /// `now` is the time at which it begins to.
+    /// For how long it leads by a lease that was renewed, or given, after that moment.
+    fn until(&self, asked: Time) -> Time {
+        let lasts = self.lasts();
+        asked + (lasts - lasts / MARGIN)
+    }
+
+    /// Renews its lease if it leads, and tries to lead if nobody does. Time passes as it asks.
     ///
     /// # Errors
     /// etcd does not answer, or what is kept there cannot be read. If it leads, it does until its
     /// term ends.
-    pub fn step(&mut self, now: Time) -> Result<Standing, LoadError> {
-        if self.term.as_ref().is_some_and(|term| !term.stands(now)) {
-            self.give_up();
+    pub fn step(&mut self, clock: &impl Fn() -> Time) -> Result<Standing, LoadError> {
+        let now = clock();
+        let hangs_after = HANGS_AFTER * self.lasts();
+        if let Some(term) = &self.term {
+            let (stands, silent) = (term.stands(now), now.since(term.looked_at()));
+            if stands && silent > hangs_after {
+                tracing::error!(
+                    ?silent,
+                    "the monitor's thread hangs: another one is to lead"
+                );
+            }
+            if !stands || silent > hangs_after {
+                self.give_up();
+            }
         }
         if let Some(lease) = self.given_up {
             self.store.revoke(lease)?;
@@ -107,29 +130,50 @@ impl<S: Store> Election<S> {
         };
         match self.lease {
             Some(lease) if lease == entry.lease => {
-                let lasts = self.lasts();
-                let until = now + (lasts - lasts / MARGIN);
                 if let Some(term) = &self.term {
-                    term.prolong(until);
+                    term.prolong(self.until(now));
                     return Ok(Standing::Leads);
                 }
-                match load(&mut self.store) {
-                    Ok(loaded) => {
-                        let term = Arc::new(Term::new(lease, lasts, until));
-                        self.term = Some(Arc::clone(&term));
-                        Ok(Standing::Begins(term, Box::new(loaded)))
-                    }
-                    Err(error) => {
-                        self.give_up();
-                        Err(error)
-                    }
+                let begun = self.begin(lease, now, clock);
+                if begun.is_err() {
+                    self.give_up();
                 }
+                begun
             }
             _ => {
                 self.give_up();
                 Ok(Standing::Follows(Place::read(&entry.value), revision))
             }
         }
+    }
+
+    /// Reads what is kept, under a lease that was renewed or given after a moment. That may take
+    /// longer than the lease lasts, and so it is renewed meanwhile.
+    fn begin(
+        &mut self,
+        lease: i64,
+        asked: Time,
+        clock: &impl Fn() -> Time,
+    ) -> Result<Standing, LoadError> {
+        let lasts = self.lasts();
+        let mut asked = asked;
+        let mut still = |store: &mut S| {
+            let now = clock();
+            if now.since(asked) < lasts / RENEWALS {
+                return Ok(());
+            }
+            if !store.keep_alive(lease)? {
+                return Err(LoadError::Late);
+            }
+            asked = now;
+            Ok(())
+        };
+        let loaded = load(&mut self.store, &mut still)?;
+        // The last page may have been slow, too.
+        still(&mut self.store)?;
+        let term = Arc::new(Term::new(lease, lasts, self.until(asked), clock()));
+        self.term = Some(Arc::clone(&term));
+        Ok(Standing::Begins(term, Box::new(loaded)))
     }
 
     /// Creates the key; what stands there then.

@@ -8,11 +8,21 @@ use crate::loan::LoanId;
 use crate::monitor::keeper::{Keeper, NotKept, Record, State};
 use rhythm_etcd::{Change, Compare, EtcdError, Transaction};
 use rhythm_net::Time;
+use rhythm_net::sparse::Sparse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Loans that are changed by one transaction: etcd takes 128 changes, and one is the head's.
 const CHANGES_MAX: usize = 100;
+
+/// For how long nothing is lent after etcd had no room; then the next loan finds out.
+const FULL_FOR: Duration = Duration::from_secs(5);
+
+/// Whether etcd refuses for want of room: its quota is used up.
+fn is_full(error: &EtcdError) -> bool {
+    matches!(error, EtcdError::Refused { said, .. } if said.contains("space exceeded"))
+}
 
 /// See the head of this file.
 ///
@@ -27,6 +37,12 @@ pub struct Keeping<S> {
     term: Arc<Term>,
     state: State,
     loaded: Loaded,
+    /// Loans that are over, and are still there: etcd had no room for a transaction. Who takes over
+    /// finds that no end knows them.
+    over: BTreeSet<LoanId>,
+    full_at: Option<Time>,
+    /// Of lines about that.
+    full: Sparse,
     clock: Box<dyn Fn() -> Time + Send>,
 }
 
@@ -43,6 +59,9 @@ impl<S: Store> Keeping<S> {
             term,
             state,
             loaded,
+            over: BTreeSet::new(),
+            full_at: None,
+            full: Sparse::default(),
             clock,
         }
     }
@@ -54,8 +73,8 @@ impl<S: Store> Keeping<S> {
         }
     }
 
-    /// Makes changes, once.
-    fn turn(&mut self, loans: &[LoanId]) -> Result<(), NotKept> {
+    /// Makes changes, once. False: there is no room for them.
+    fn turn(&mut self, loans: &[LoanId]) -> Result<bool, NotKept> {
         let lease = self.term.lease();
         let before = match &self.loaded.text {
             Some(text) => Compare::Is(HEAD.to_owned(), text.clone()),
@@ -85,7 +104,7 @@ impl<S: Store> Keeping<S> {
                         head,
                         text: Some(text),
                     };
-                    return Ok(());
+                    return Ok(true);
                 }
                 Ok(false) => {
                     let why = "another monitor leads, or keys in etcd were changed";
@@ -98,7 +117,37 @@ impl<S: Store> Keeping<S> {
                     }
                     self.store.rest();
                 }
+                Err(error) if is_full(&error) => {
+                    let now = (self.clock)();
+                    self.full_at = Some(now);
+                    if let Some(left_out) = self.full.line(now) {
+                        tracing::error!(
+                            %error, left_out,
+                            "nothing is lent: there is no room in etcd; make some, and end its \
+                             alarm"
+                        );
+                    }
+                    return Ok(false);
+                }
                 Err(error) => return Err(NotKept::Deposed(error.to_string())),
+            }
+        }
+    }
+
+    /// Nothing of that happened to these loans, as far as they are there.
+    fn undo(&mut self, records: &[Record], loans: &[LoanId]) {
+        let is_refused = |loan: &LoanId| loans.binary_search(loan).is_ok();
+        for record in records {
+            match record {
+                Record::Begun(kept) if is_refused(&kept.loan) => {
+                    self.state.loans.remove(&kept.loan);
+                }
+                Record::Stands(loan) if is_refused(loan) => {
+                    if let Some(kept) = self.state.loans.get_mut(loan) {
+                        kept.stands = false;
+                    }
+                }
+                _ => {}
             }
         }
     }
@@ -112,8 +161,8 @@ impl<S: Store> Keeping<S> {
 }
 
 impl<S: Store> Keeper for Keeping<S> {
-    fn keep(&mut self, records: &[Record]) -> Result<(), NotKept> {
-        let mut changed = BTreeSet::new();
+    fn keep(&mut self, records: &[Record]) -> Result<Vec<LoanId>, NotKept> {
+        let mut changed = std::mem::take(&mut self.over);
         for record in records {
             self.state.take(record);
             changed.insert(match record {
@@ -123,19 +172,30 @@ impl<S: Store> Keeper for Keeping<S> {
         }
         // Nobody is told before all of it is there, and each of these parts may be there without
         // the others: a loan that is begun and does not stand yet is undone by who takes over.
-        let changed: Vec<LoanId> = changed.into_iter().collect();
-        let kept = changed
-            .chunks(CHANGES_MAX)
-            .try_for_each(|loans| self.turn(loans));
-        if kept.is_err() {
-            self.term.end();
+        let mut changed: Vec<LoanId> = changed.into_iter().collect();
+        let mut kept = 0;
+        for loans in changed.chunks(CHANGES_MAX) {
+            match self.turn(loans) {
+                Ok(true) => kept += loans.len(),
+                Ok(false) => break,
+                Err(error) => {
+                    self.term.end();
+                    return Err(error);
+                }
+            }
         }
-        kept
+        let is_there = |loan: &LoanId| self.state.loans.contains_key(loan);
+        let refused = changed.split_off(kept).into_iter();
+        let (refused, over): (Vec<LoanId>, Vec<LoanId>) = refused.partition(is_there);
+        self.over.extend(over);
+        self.undo(records, &refused);
+        Ok(refused)
     }
 
     /// etcd says that it has none when it is asked to keep something.
     fn has_room(&mut self) -> bool {
-        true
+        let full_at = self.full_at;
+        full_at.is_none_or(|at| (self.clock)().since(at) >= FULL_FOR)
     }
 
     fn leads_until(&self) -> Time {
@@ -143,7 +203,7 @@ impl<S: Store> Keeper for Keeping<S> {
     }
 
     fn leads(&self) -> bool {
-        let stands = self.term.stands((self.clock)());
+        let stands = self.term.look((self.clock)());
         if !stands {
             // Whatever becomes of the lease: who was deposed once has to be elected anew.
             self.term.end();

@@ -19,13 +19,23 @@ pub enum LoadError {
         "the key {0} in etcd is none of a monitor's: say another prefix, or put back what was there"
     )]
     Damaged(String),
+    /// It took longer than whoever reads it leads.
+    #[error(
+        "etcd answers so slowly that the lease is over before all is read: give it a longer one \
+         (--lease)"
+    )]
+    Late,
 }
 
-/// All that is kept. Only who leads reads it: nobody changes it meanwhile.
+/// All that is kept. Only who leads reads it: nobody changes it meanwhile. `still` has it go on
+/// leading, and is called before each page.
 ///
 /// # Errors
-/// It cannot be read.
-pub(super) fn load(store: &mut impl Store) -> Result<(State, Loaded), LoadError> {
+/// It cannot be read, or `still` fails.
+pub(super) fn load<S: Store>(
+    store: &mut S,
+    mut still: impl FnMut(&mut S) -> Result<(), LoadError>,
+) -> Result<(State, Loaded), LoadError> {
     let text = store.get(HEAD)?.0.map(|entry| entry.value);
     let head = match &text {
         Some(text) => Head::read(text).ok_or_else(|| LoadError::Damaged(HEAD.to_owned()))?,
@@ -37,6 +47,7 @@ pub(super) fn load(store: &mut impl Store) -> Result<(State, Loaded), LoadError>
     };
     let mut behind = None;
     loop {
+        still(store)?;
         let (entries, has_more) = store.page(LOANS, behind.as_deref(), PAGE)?;
         for entry in &entries {
             let kept = rows::read(&entry.key, &entry.value);

@@ -41,3 +41,6 @@ pub use loading::{LoadError, Loaded};
 pub use rows::Place;
 pub use store::Store;
 pub use term::Term;
+
+#[cfg(test)]
+mod tests;

@@ -11,15 +11,18 @@ pub struct Term {
     lease: i64,
     lasts: Duration,
     until: AtomicU64,
+    /// When who leads looked last whether it does.
+    looked_at: AtomicU64,
     is_over: AtomicBool,
 }
 
 impl Term {
-    pub(super) fn new(lease: i64, lasts: Duration, until: Time) -> Term {
+    pub(super) fn new(lease: i64, lasts: Duration, until: Time, now: Time) -> Term {
         Term {
             lease,
             lasts,
             until: AtomicU64::new(until.as_nanos()),
+            looked_at: AtomicU64::new(now.as_nanos()),
             is_over: AtomicBool::new(false),
         }
     }
@@ -45,6 +48,17 @@ impl Term {
     /// Whether it is not over at that time.
     pub fn stands(&self, now: Time) -> bool {
         now < self.until()
+    }
+
+    /// Who leads looks whether it does.
+    pub(super) fn look(&self, now: Time) -> bool {
+        self.looked_at.store(now.as_nanos(), Ordering::Release);
+        self.stands(now)
+    }
+
+    /// When it did so last.
+    pub(super) fn looked_at(&self) -> Time {
+        Time::from_nanos(self.looked_at.load(Ordering::Acquire))
     }
 
     pub(super) fn prolong(&self, until: Time) {

@@ -1,6 +1,7 @@
 //! What a monitor's connections have in common in TLS: what it shows, and who may join.
 
 use crate::identity::{Authority, AuthorityError, IdentityError, Session, TlsError, TokenError};
+use crate::secret::ProbeKey;
 use crate::wire::Join;
 use rustls::ServerConfig;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ impl Guard {
     }
 
     /// What nodes prove link tests by.
-    pub(super) fn probe_key(&self) -> [u8; 32] {
+    pub(super) fn probe_key(&self) -> ProbeKey {
         self.authority.probe_key()
     }
 

@@ -8,6 +8,7 @@ mod guard;
 mod role;
 mod state;
 mod status;
+mod strangers;
 mod worker;
 
 pub use state::{StatePlace, StatePlaceError};
@@ -35,7 +36,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use worker::{Order, Worker};
 
-/// Connections: of each node one, a new one before the last is seen to be gone, and of strangers.
+/// Connections: of each node one, a new one before the last is seen to be gone, and of strangers,
+/// who make way for others (`strangers.rs`).
 const CONNECTIONS_MAX: usize = 2 * NODES_MAX + 64;
 
 /// How a monitor is started.
@@ -282,7 +284,7 @@ impl Observed for Observable {
         let ailment = admin::ailment(std::slice::from_ref(&self.0));
         let told = match ailment {
             Some(_) => None,
-            None => ask::ask(|to| self.0.send(Order::Tell(to))),
+            None => ask::ask(|to| self.0.send(Order::Tell(asked, to))),
         };
         Some(match (asked, told) {
             (_, None) => Told::health(Some(ailment.unwrap_or("the monitor does not answer"))),
@@ -296,3 +298,6 @@ impl Observed for Observable {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use super::super::policy::Policy;
 use super::super::{Effect, Monitor, Now, Settings, Spare};
 use crate::name::NodeName;
 use crate::random;
-use crate::secret::{Nonce, Secret};
+use crate::secret::{ProbeKey, Secret};
 use crate::wire::{Message, SMALL_MAX};
 use rhythm_net::{Time, clock};
 use std::fmt;
@@ -18,7 +18,7 @@ pub(super) struct Recipe {
     pub(super) secret: Secret,
     /// What nodes with certificates prove link tests by: of the authority, so that it is the same
     /// whoever leads.
-    pub(super) probe_key: Option<Nonce>,
+    pub(super) probe_key: Option<ProbeKey>,
     pub(super) policy: Arc<dyn Policy>,
 }
 
@@ -85,6 +85,14 @@ impl Role {
         match self {
             Role::Leads(_) => true,
             Role::Waits(spare) => spare.listens(connection),
+        }
+    }
+
+    /// Whether a connection is a node's.
+    pub(super) fn is_node(&self, connection: u64) -> bool {
+        match self {
+            Role::Leads(monitor) => monitor.is_node(connection),
+            Role::Waits(_) => false,
         }
     }
 

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 /// What a place in etcd begins with.
 const ETCD: &str = "etcd://";
 
+/// What looks like one.
+const LIKE_ETCD: &str = "etcd:";
+
 /// A place.
 #[derive(Clone, Debug)]
 pub enum StatePlace {
@@ -23,8 +26,16 @@ pub enum StatePlace {
 
 /// Why it is no place.
 #[derive(Debug, thiserror::Error)]
-#[error("{ETCD}{0}")]
-pub struct StatePlaceError(#[from] EtcdError);
+pub enum StatePlaceError {
+    /// What stands behind `etcd://`.
+    #[error("{ETCD}{0}")]
+    Etcd(#[from] EtcdError),
+    /// Two monitors that took it for a folder each would both lend.
+    #[error(
+        "{0}: a place in etcd is {ETCD}HOST:PORT,.../PREFIX; a folder that is called so is ./{0}"
+    )]
+    Mistyped(String),
+}
 
 impl StatePlace {
     /// Of a text: `etcd://HOST:PORT,.../PREFIX`, with leases of so many seconds, or a folder.
@@ -37,6 +48,9 @@ impl StatePlace {
                 etcd: Etcd::new(place)?,
                 seconds,
             },
+            None if text.starts_with(LIKE_ETCD) => {
+                return Err(StatePlaceError::Mistyped(text.to_owned()));
+            }
             None => StatePlace::Folder(text.into()),
         })
     }
@@ -70,7 +84,7 @@ mod tests {
         };
         for here in [
             "/var/lib/x",
-            "etcd:x",
+            "./etcd:x",
             "etcd://localhost:1,127.0.0.1:2,[::1]:3/x",
         ] {
             assert_eq!(elsewhere(here), None, "{here}");
@@ -79,5 +93,9 @@ mod tests {
         assert_eq!(other.as_deref(), Some("db:2"));
         let error = StatePlace::new("etcd://db/x", 3).expect_err("no port");
         assert!(error.to_string().contains("HOST:PORT"), "{error}");
+        for mistyped in ["etcd:x", "etcd:/h:2379/x", "etcd:h:2379/x"] {
+            let error = StatePlace::new(mistyped, 3).expect_err("no place");
+            assert!(error.to_string().contains("./etcd:"), "{error}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::super::keeper::Keeper;
 use super::super::rat::{Loan, Standing};
 use super::super::{Figures, Monitor};
 use super::role::{Role, Waiting};
+use crate::ask::Asked;
 use crate::units;
 use rhythm_net::Time;
 use rhythm_observe::{Sample, Writer};
@@ -11,9 +12,11 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
 
-/// Everything at one moment.
-#[derive(Clone, Debug)]
+/// What was asked, at one moment.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Told {
+    /// The tables, where they were asked for: all who ask wait for the monitor's thread, and what
+    /// looks whether it is well asks often.
     pub(super) status: String,
     /// That another monitor leads, if it is so.
     pub(super) follows: Option<String>,
@@ -45,10 +48,20 @@ fn standing(loan: &Loan) -> (usize, &'static str) {
     }
 }
 
-/// Takes everything down.
-pub(super) fn tell(role: &Role, waiting: &Waiting, now: Time) -> Told {
+/// Takes down what is asked.
+pub(super) fn tell(role: &Role, waiting: &Waiting, asked: Asked, now: Time) -> Told {
     match role {
-        Role::Leads(monitor) => leads(monitor, now),
+        Role::Leads(monitor) => match asked {
+            Asked::Health | Asked::Ready => Told::default(),
+            Asked::Metrics => Told {
+                numbers: numbers(monitor),
+                ..Told::default()
+            },
+            Asked::Status => Told {
+                status: tables(monitor, now),
+                ..Told::default()
+            },
+        },
         Role::Waits(_) => follows(waiting),
     }
 }
@@ -72,16 +85,30 @@ fn follows(waiting: &Waiting) -> Told {
     }
 }
 
-fn leads<K: Keeper>(monitor: &Monitor<K>, now: Time) -> Told {
+fn numbers<K: Keeper>(monitor: &Monitor<K>) -> Numbers {
     let mut numbers = Numbers {
         leads: true,
         nodes: monitor.nodes().count(),
+        links: monitor.tst().rows().count(),
         figures: monitor.figures().clone(),
         ..Numbers::default()
     };
+    let nodes = monitor.nodes().rows();
+    numbers.connected = nodes.filter(|(_, node)| node.is_connected()).count();
+    for (_, resource) in monitor.rrt().rows() {
+        numbers.size = numbers.size.saturating_add(resource.size);
+        numbers.free = numbers.free.saturating_add(resource.free());
+    }
+    for (_, loan) in monitor.rat().rows() {
+        numbers.loans[standing(loan).0] += 1;
+        numbers.lent_bytes = numbers.lent_bytes.saturating_add(loan.bytes);
+    }
+    numbers
+}
+
+fn tables<K: Keeper>(monitor: &Monitor<K>, now: Time) -> String {
     let (mut nodes, mut rrt, mut rat, mut tst) = (vec![], vec![], vec![], vec![]);
     for (name, node) in monitor.nodes().rows() {
-        numbers.connected += usize::from(node.is_connected());
         let silent = now.since(node.heard_at);
         nodes.push(json!({
             "node": name.as_str(),
@@ -91,8 +118,6 @@ fn leads<K: Keeper>(monitor: &Monitor<K>, now: Time) -> Told {
         }));
     }
     for (name, resource) in monitor.rrt().rows() {
-        numbers.size = numbers.size.saturating_add(resource.size);
-        numbers.free = numbers.free.saturating_add(resource.free());
         let capabilities = resource.capabilities.iter();
         let capabilities: Vec<&str> = capabilities.map(|channel| channel.name()).collect();
         rrt.push(json!({
@@ -106,9 +131,6 @@ fn leads<K: Keeper>(monitor: &Monitor<K>, now: Time) -> Told {
     }
     let lease = monitor.settings().dead_after;
     for (id, loan) in monitor.rat().rows() {
-        let (index, standing) = standing(loan);
-        numbers.loans[index] += 1;
-        numbers.lent_bytes = numbers.lent_bytes.saturating_add(loan.bytes);
         let heard_at = monitor
             .nodes()
             .get(&loan.borrower)
@@ -125,13 +147,12 @@ fn leads<K: Keeper>(monitor: &Monitor<K>, now: Time) -> Told {
             "size": loan.bytes,
             "since_unix": loan.since,
             "channel": loan.channel.name(),
-            "standing": standing,
+            "standing": standing(loan).1,
             "ending_because": why,
             "lease_seconds": left.map(|left| left.as_secs_f64()),
         }));
     }
     for (from, to, link) in monitor.tst().rows() {
-        numbers.links += 1;
         tst.push(json!({
             "from": from.as_str(),
             "to": to.as_str(),
@@ -143,11 +164,7 @@ fn leads<K: Keeper>(monitor: &Monitor<K>, now: Time) -> Told {
     }
     let mut status = json!({"leads": true, "nodes": nodes, "rrt": rrt, "rat": rat, "tst": tst});
     status["text"] = Value::String(text(&status));
-    Told {
-        status: status.to_string(),
-        follows: None,
-        numbers,
-    }
+    status.to_string()
 }
 
 /// A cell of a table.

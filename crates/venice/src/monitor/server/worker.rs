@@ -5,6 +5,8 @@ use super::super::{Effect, Now};
 use super::guard::{self, Guard};
 use super::role::{Recipe, Role, Waiting};
 use super::status::{self, Told};
+use super::strangers::Strangers;
+use crate::ask::Asked;
 use crate::identity::{Party, TlsError};
 use crate::incoming::Stream;
 use crate::wire::{Garbage, JOIN_MAX, Join, Message, TurnedAway};
@@ -16,8 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What it is asked from another thread.
 pub(super) enum Order {
-    /// To tell how everything is.
-    Tell(SyncSender<Told>),
+    /// To tell what is asked.
+    Tell(Asked, SyncSender<Told>),
     /// To lead, with what is kept.
     Lead(Box<dyn Keeper>, Box<State>),
     /// Another monitor leads, or it is not known who.
@@ -31,6 +33,7 @@ pub(super) struct Worker {
     /// What is known of who leads, if that is another one.
     waiting: Waiting,
     streams: ConnectionTable<Stream>,
+    strangers: Strangers,
     failure: Arc<Mutex<Option<io::Error>>>,
     is_over: bool,
     /// Where connections are in TLS.
@@ -56,6 +59,7 @@ impl Worker {
             role,
             waiting: Waiting::default(),
             streams: ConnectionTable::new(),
+            strangers: Strangers::default(),
             failure,
             is_over: false,
             guard: None,
@@ -145,6 +149,14 @@ impl Worker {
         port.close(id);
     }
 
+    /// Forgets who is no stranger any more.
+    fn look_at_strangers(&mut self) {
+        let (role, streams) = (&self.role, &self.streams);
+        let is_there = |id| streams.get(id).is_some();
+        let is_stranger = |id: ConnectionId| is_there(id) && !role.is_node(id.as_u64());
+        self.strangers.keep(is_stranger);
+    }
+
     fn take(&mut self, id: ConnectionId) -> Result<Option<Message>, Garbage> {
         let most = self.role.message_max(id.as_u64());
         match self.streams.get_mut(id) {
@@ -220,11 +232,27 @@ impl Handler for Worker {
                 let stream = session.map_or_else(Stream::default, Stream::sealed);
                 self.streams.insert(id, stream);
                 self.role.opened(id.as_u64(), now(port, at));
+                self.look_at_strangers();
+                if let Some(first) = self.strangers.come(id, accepted.peer.address()) {
+                    self.refuse(&"its address has many more that are no agent's", at);
+                    self.end(port, first, at);
+                }
             }
             Err(error) => {
                 self.refuse(&error, at);
                 port.abort(id);
             }
+        }
+    }
+
+    fn crowded(&mut self, port: &mut dyn Port, at: Time) {
+        self.look_at_strangers();
+        for id in self.strangers.make_room() {
+            self.refuse(
+                &"all places are taken, and it was no agent's for the longest",
+                at,
+            );
+            self.end(port, id, at);
         }
     }
 
@@ -290,7 +318,10 @@ impl rhythm_net::Worker for Worker {
     fn obey(&mut self, port: &mut dyn Port, order: Order, now: Time) {
         match order {
             // Who asked may have left.
-            Order::Tell(to) => drop(to.try_send(status::tell(&self.role, &self.waiting, now))),
+            Order::Tell(asked, to) => {
+                let told = status::tell(&self.role, &self.waiting, asked, now);
+                drop(to.try_send(told));
+            }
             Order::Lead(keeper, state) => {
                 tracing::info!(loans = state.loans.len(), "the monitor leads");
                 self.end_all(port);

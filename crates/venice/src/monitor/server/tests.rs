@@ -1,0 +1,156 @@
+use super::*;
+use crate::monitor::policy::ByDistance;
+use crate::secret::Prover;
+use crate::wire::{self, MESSAGE_MAX, Message, Register, VERSION};
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+const SECRET: &[u8] = b"0123456789abcdef";
+
+/// Less than strangers have to greet: then they would be gone by themselves.
+const SOON: Duration = Duration::from_secs(4);
+
+/// A monitor, ended when it is dropped.
+struct Running {
+    server: Option<Server>,
+    address: SocketAddr,
+    _folder: tempfile::TempDir,
+}
+
+impl Running {
+    fn start() -> Running {
+        let folder = tempfile::tempdir().expect("a folder");
+        let server = Server::start(Options {
+            listen: ([127, 0, 0, 1], 0).into(),
+            state: StatePlace::Folder(folder.path().join("state")),
+            trust: Trust::Secret(Secret::of(SECRET)),
+            settings: Settings::default(),
+            policy: Box::new(ByDistance),
+            admin: None,
+            admin_hosts: Vec::new(),
+        });
+        let server = server.expect("a monitor");
+        Running {
+            address: server.address(),
+            server: Some(server),
+            _folder: folder,
+        }
+    }
+
+    /// A connection from an address of this machine.
+    fn connect(&self, host: u8) -> TcpStream {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        bind(&socket, &SocketAddr::from(([127, 0, 0, host], 0))).expect("an address");
+        connect(&socket, &self.address).expect("the monitor");
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(SOON)).expect("a time");
+        stream
+    }
+
+    /// The connection of a node that the monitor knows.
+    fn node(&self, name: &str) -> TcpStream {
+        let mut stream = self.connect(1);
+        let (version, nonce) = (VERSION, [9; 32]);
+        say(&mut stream, &Message::Hello { version, nonce });
+        let Message::Challenge { nonce: theirs, .. } = hear(&mut stream) else {
+            panic!("it is challenged");
+        };
+        let proof = Secret::of(SECRET).prove(Prover::Agent, &[&nonce, &theirs]);
+        say(&mut stream, &Message::Proof { proof });
+        let register = Register {
+            name: name.parse().expect("a name"),
+            incarnation: 1,
+            place: String::new(),
+            probe: ([127, 0, 0, 1], 1).into(),
+            size: 0,
+            idle: 0,
+            lent: Vec::new(),
+            borrowed: Vec::new(),
+        };
+        say(&mut stream, &Message::Register(register));
+        assert!(matches!(hear(&mut stream), Message::Registered { .. }));
+        stream
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.handle().stop();
+            let _ = server.join();
+        }
+    }
+}
+
+fn say(stream: &mut TcpStream, message: &Message) {
+    let mut bytes = Vec::new();
+    wire::put(message, &mut bytes);
+    stream.write_all(&bytes).expect("it is sent");
+}
+
+/// One message, of which nothing is read beyond its end.
+fn hear(stream: &mut TcpStream) -> Message {
+    let mut bytes = Vec::new();
+    loop {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("the monitor answers");
+        bytes.push(byte[0]);
+        if let Some((message, _)) = wire::first(&bytes, MESSAGE_MAX).expect("a message") {
+            return message;
+        }
+    }
+}
+
+fn is_open(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).expect("a socket");
+    let read = stream.peek(&mut [0]);
+    read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < SOON, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// For both ends of as many connections as a monitor takes, and more.
+fn many_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).expect("as many as may be");
+}
+
+#[test]
+fn strangers_keep_no_agent_out_however_many_there_are() {
+    many_files();
+    let monitor = Running::start();
+    let mut first = monitor.node("first");
+    let strangers: Vec<TcpStream> = (2..=12)
+        .flat_map(|host| [host; 64])
+        .map(|host| monitor.connect(host))
+        .collect();
+    assert!(strangers.len() > CONNECTIONS_MAX);
+    monitor.node("second");
+    // Who is known makes way for nobody.
+    let (idle, links) = (0, Vec::new());
+    say(&mut first, &Message::Heartbeat { idle, links });
+    while !matches!(hear(&mut first), Message::Heard) {}
+    until("the first made way", || !is_open(&strangers[0]));
+    assert!(is_open(&strangers[strangers.len() - 1]));
+}
+
+#[test]
+fn strangers_of_one_address_make_way_for_each_other_alone() {
+    let monitor = Running::start();
+    let other = monitor.connect(2);
+    let strangers: Vec<TcpStream> = (0..200).map(|_| monitor.connect(3)).collect();
+    let open = || strangers.iter().filter(|it| is_open(it)).count();
+    until("the first made way", || open() == 64);
+    assert!(strangers[200 - 64..].iter().all(is_open));
+    assert!(is_open(&other));
+}

@@ -1,0 +1,151 @@
+//! What is waited for: room, donors, and what comes back.
+
+use super::*;
+use crate::wire::NotLent;
+
+/// Of what a donor is asked.
+fn asked(monitor: &mut Monitor<Memory>, donor: u64) -> LoanId {
+    let (said, _) = sent(monitor, donor);
+    let grant = said.iter().find_map(|message| match message {
+        Message::Grant { loan, .. } => Some(*loan),
+        _ => None,
+    });
+    grant.unwrap_or_else(|| panic!("it is asked for nothing: {said:?}"))
+}
+
+fn granted(loan: LoanId) -> Message {
+    Message::Granted {
+        loan,
+        address: ([127, 0, 0, 1], 2).into(),
+        is_sealed: false,
+    }
+}
+
+fn not_lent(request: u64, why: NotLent) -> Message {
+    Message::NotLent { request, why }
+}
+
+#[test]
+fn what_there_is_no_room_for_is_told_to_nobody_and_undone() {
+    let memory = Memory::default();
+    let is_full = |is_full: bool| memory.0.lock().expect("one thread").1 = is_full;
+    let mut monitor = monitor(&memory);
+    node(&mut monitor, 1, "a");
+    node(&mut monitor, 2, "b");
+    let free = |monitor: &Monitor<Memory>| {
+        let name = "b".parse().expect("a name");
+        monitor.rrt().get(&name).map(rrt::Resource::free)
+    };
+    // It is seen when the donor is about to be asked.
+    monitor.received(1, borrow(1, 60), at(1));
+    is_full(true);
+    let effects = monitor.flush().expect("it goes on");
+    assert_eq!(effects, [Effect::Send(1, not_lent(1, NotLent::NoDisk))]);
+    assert_eq!((monitor.rat().count(), free(&monitor)), (0, Some(100)));
+    // Or when it has lent.
+    is_full(false);
+    monitor.received(1, borrow(2, 60), at(1));
+    let loan = asked(&mut monitor, 2);
+    monitor.received(2, granted(loan), at(1));
+    is_full(true);
+    let effects = monitor.flush().expect("it goes on");
+    let revoke = Effect::Send(2, Message::Revoke { loan });
+    assert_eq!(
+        effects,
+        [Effect::Send(1, not_lent(2, NotLent::NoDisk)), revoke]
+    );
+    let why = Reason::GivenBack;
+    monitor.received(2, Message::Revoked { loan, why }, at(1));
+    monitor.flush().expect("it goes on");
+    assert_eq!((monitor.rat().count(), free(&monitor)), (0, Some(100)));
+    assert!(memory.0.lock().expect("one thread").0.loans.is_empty());
+    // Nobody is asked before there is room again.
+    monitor.received(1, borrow(3, 60), at(2));
+    assert_eq!(sent(&mut monitor, 1).0, [not_lent(3, NotLent::NoDisk)]);
+    is_full(false);
+    monitor.received(1, borrow(4, 60), at(3));
+    asked(&mut monitor, 2);
+}
+
+#[test]
+fn a_donor_has_its_time_from_when_it_is_asked() {
+    let mut monitor = monitor(&Memory::default());
+    node(&mut monitor, 1, "a");
+    node(&mut monitor, 2, "b");
+    monitor.received(1, borrow(1, 60), at(1));
+    let loan = asked(&mut monitor, 2);
+    monitor.waited(Duration::from_secs(3));
+    monitor.tick(at(3002));
+    monitor.received(2, granted(loan), at(3002));
+    let (said, _) = sent(&mut monitor, 1);
+    assert!(matches!(said[..], [.., Message::Lent { .. }]), "{said:?}");
+    monitor.received(1, borrow(2, 10), at(3002));
+    let loan = asked(&mut monitor, 2);
+    monitor.tick(at(5002));
+    assert!(sent(&mut monitor, 2).0.contains(&Message::Revoke { loan }));
+}
+
+/// A monitor whose donor, 2, was asked for all it has, and not waited for any more; 3 waits for
+/// that.
+fn waits_for_what_comes_back() -> (Monitor<Memory>, LoanId) {
+    let mut monitor = monitor(&Memory::default());
+    for (connection, name) in [(1, "a"), (2, "b"), (3, "c")] {
+        node(&mut monitor, connection, name);
+    }
+    // No other has anything.
+    let quiet = |monitor: &mut Monitor<Memory>, millis| {
+        for connection in 1..=3 {
+            monitor.received(connection, heartbeat(0), at(millis));
+        }
+    };
+    quiet(&mut monitor, 4000);
+    monitor.received(2, heartbeat(100), at(4000));
+    monitor.received(1, borrow(1, 100), at(4000));
+    let loan = asked(&mut monitor, 2);
+    monitor.tick(at(6000));
+    quiet(&mut monitor, 6000);
+    let (said, _) = sent(&mut monitor, 2);
+    assert!(said.contains(&Message::Revoke { loan }), "{said:?}");
+    monitor.received(3, borrow(1, 100), at(6001));
+    assert_eq!(monitor.flush().expect("it is kept"), []);
+    (monitor, loan)
+}
+
+#[test]
+fn who_waits_for_what_comes_back_has_it_however_it_comes() {
+    let (mut monitor, loan) = waits_for_what_comes_back();
+    monitor.received(2, Message::NoRoom { loan, idle: 100 }, at(6002));
+    asked(&mut monitor, 2);
+}
+
+#[test]
+fn nobody_waits_for_a_donor_for_ever() {
+    let (mut monitor, _) = waits_for_what_comes_back();
+    let end = 6001 + 8000;
+    for millis in (7000..end).step_by(1000) {
+        (1..=3).for_each(|it| monitor.received(it, heartbeat(0), at(millis)));
+    }
+    let why = NotLent::NoRoom { most: 0 };
+    monitor.tick(at(end - 1));
+    assert!(!sent(&mut monitor, 3).0.contains(&not_lent(1, why)));
+    assert_eq!(monitor.wake_at(), Some(at(end).at));
+    monitor.tick(at(end));
+    assert_eq!(sent(&mut monitor, 3).0, [not_lent(1, why)]);
+}
+
+#[test]
+fn a_donor_whose_connection_ended_is_asked_again_when_it_is_back() {
+    let mut monitor = monitor(&Memory::default());
+    node(&mut monitor, 1, "a");
+    node(&mut monitor, 2, "b");
+    monitor.received(1, heartbeat(0), at(5000));
+    monitor.received(2, heartbeat(100), at(5000));
+    monitor.tick(at(5000));
+    monitor.received(1, borrow(1, 60), at(5000));
+    let first = asked(&mut monitor, 2);
+    monitor.closed(2, at(5001));
+    assert_eq!(monitor.flush().expect("it is kept"), []);
+    greet(&mut monitor, 3, &secret());
+    monitor.received(3, register("b", 1), at(5002));
+    assert_ne!(asked(&mut monitor, 3), first);
+}
