@@ -93,8 +93,8 @@ impl Measurer<'_> {
             ca: self.certificate.clone(),
             ..LoadOptions::default()
         };
-        // Looks are when they are due, however long the one before took: the last one while the load
-        // goes on, whose time began later.
+        // Looks are when they are due, however long the one before took: the last one while the
+        // load goes on, whose time began later.
         let begin = Instant::now() + self.options.warmup;
         let (report, looks) = thread::scope(|scope| {
             let looks = scope.spawn(|| {

@@ -77,8 +77,8 @@ pub struct Outcome {
     pub seconds: f64,
     /// Equal where the same was computed.
     pub result: String,
-    /// Bytes that its data, and what its work makes of them, have in memory at the most, beside what
-    /// the program itself takes; less than they are where some of them are elsewhere.
+    /// Bytes that its data, and what its work makes of them, have in memory at the most, beside
+    /// what the program itself takes; less than they are where some of them are elsewhere.
     pub bytes: u64,
 }
 

@@ -28,8 +28,8 @@ impl Processors {
         self.only(number % servers);
     }
 
-    /// This thread, and what it starts, run anywhere but with the load, as far as there is more than
-    /// one processor.
+    /// This thread, and what it starts, run anywhere but with the load, as far as there is more
+    /// than one processor.
     pub(crate) fn of_servers(&self) {
         let servers = self.list.len().saturating_sub(1).max(1);
         self.among(&self.list[..servers.min(self.list.len())]);

@@ -18,7 +18,8 @@ pub(super) fn end_with_this_thread(command: &mut Command, signal: Signal) {
             false => Err(io::Error::from(ErrorKind::Interrupted)),
         }
     };
-    // SAFETY: the closure runs in the new process before its program does, where no lock of another
-    // thread may be waited for: it makes two system calls, and takes no memory, for an error either.
+    // SAFETY: the closure runs in the new process before its program does, where no lock of
+    // another thread may be waited for: it makes two system calls, and takes no memory, nor does
+    // an error.
     unsafe { command.pre_exec(ask) };
 }
