@@ -1,13 +1,14 @@
 //! A PostgreSQL of one's own in a temporary folder, with nothing kept, and statements for it by
 //! psql: programs as they come.
 //!
-//! By its Unix socket it is asked without a password, by whoever gets into its folder: nobody else.
-//! By TCP, where it listens at all, by one that it alone has.
+//! It is asked without a password: by its Unix socket, by whoever gets into its folder, which is
+//! nobody else, and by TCP, where it listens at all, by any user of this machine, as long as it is
+//! there. It has what is measured, and nothing else.
 
 use crate::reproduce::{Folder, Process, output, tail};
 use rustix::process::geteuid;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
@@ -36,7 +37,6 @@ pub(crate) struct Postgres {
     /// Ends before its folder goes.
     pub(crate) process: Process,
     port: u16,
-    password: String,
     folder: Folder,
 }
 
@@ -88,12 +88,6 @@ pub(crate) fn version() -> Option<String> {
     Some(told.to_owned())
 }
 
-fn password() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.map(|byte| format!("{byte:02x}")).concat())
-}
-
 impl Postgres {
     /// Makes and starts one, with these settings (`name=value`); with a port, it listens at that
     /// of the loopback device. It runs where this thread does.
@@ -103,17 +97,13 @@ impl Postgres {
     pub(crate) fn start(port: Option<u16>, settings: &[&str]) -> Result<Postgres, String> {
         let told = |error: io::Error| error.to_string();
         let folder = Folder::new().map_err(|why| why.to_string())?;
-        let [data, secret, log] = ["data", "secret", "log"].map(|name| folder.path().join(name));
-        let password = password().map_err(told)?;
-        fs::write(&secret, &password).map_err(told)?;
-        for path in [folder.path(), &secret] {
-            give(path).map_err(told)?;
-        }
+        let [data, log] = ["data", "log"].map(|name| folder.path().join(name));
+        give(folder.path()).map_err(told)?;
         let mut initdb = program("initdb");
         initdb.args(["--no-sync", "--no-locale", "--encoding=UTF8"]);
-        initdb.args(["--auth-local=trust", "--auth-host=scram-sha-256"]);
-        initdb.arg("--pwfile").arg(&secret);
-        initdb.args(["--username", USER, "-D"]).arg(&data);
+        initdb
+            .args(["--auth=trust", "--username", USER, "-D"])
+            .arg(&data);
         let made = output(ordinary(&mut initdb), PATIENCE);
         let made = made.map_err(|why| format!("initdb: {why} ({INSTALL})"))?;
         if !made.status.success() {
@@ -136,7 +126,6 @@ impl Postgres {
         let mut server = Postgres {
             process,
             port,
-            password,
             folder,
         };
         server.wait(&log)?;
@@ -162,7 +151,7 @@ impl Postgres {
     /// Its database of this name, by TCP.
     pub(crate) fn url(&self, database: &str) -> String {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        format!("postgres://{USER}:{}@{address}/{database}", self.password)
+        format!("postgres://{USER}@{address}/{database}")
     }
 
     /// psql for a database. A statement that fails is the end of it.
@@ -215,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn it_serves_nobody_else_and_tells_why_it_does_not_start() {
+    fn nobody_else_gets_into_its_folder_and_it_tells_why_it_does_not_start() {
         if version().is_none() {
             eprintln!("no PostgreSQL is here");
             return;
@@ -229,6 +218,6 @@ mod tests {
         assert_eq!(folder.permissions().mode() & 0o777, 0o700);
         let error = server.tell("postgres", b"select 1;\nselect nothing;\nselect 2;\n");
         assert!(error.is_err_and(|why| why.contains("nothing")));
-        assert!(server.url("a").starts_with("postgres://rhythm:"));
+        assert!(server.url("a").starts_with("postgres://rhythm@"));
     }
 }
