@@ -155,6 +155,9 @@ fn where_all_runs(processors: &Processors) -> String {
     }
 }
 
+/// What becomes known of a case.
+type Change<'a> = dyn Fn(&mut CaseReport) + 'a;
+
 /// A case that is measured.
 struct Comparison<'a> {
     options: &'a CompareOptions,
@@ -169,7 +172,7 @@ impl Comparison<'_> {
     fn run(
         self,
         progress: &mut dyn FnMut(ReproduceProgress<'_>),
-        known: &mut dyn FnMut(&dyn Fn(&mut CaseReport)),
+        known: &mut dyn FnMut(&Change<'_>),
     ) -> Result<(), CompareError> {
         let Comparison {
             options,
