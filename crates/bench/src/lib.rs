@@ -3,7 +3,6 @@
 //! others feel of them ([`attack`]), the paper's emulation ([`emulate`]), the limit that no server
 //! beats ([`limit`]), and the charts of papers ([`reproduce`]), with the programs ([`programs`])
 //! and datagrams ([`packets`]) that these have others' memory and NICs carry.
-#![forbid(unsafe_code)]
 
 pub mod attack;
 pub mod compare;
@@ -13,5 +12,6 @@ pub mod load;
 mod median;
 pub mod memcached;
 pub mod packets;
+mod postgres;
 pub mod programs;
 pub mod reproduce;

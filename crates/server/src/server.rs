@@ -69,10 +69,10 @@ pub struct ServerParts {
 /// Sockets that listen already, in place of those that the options ask for.
 #[derive(Debug, Default)]
 pub struct Inherited {
-    /// Where clients connect, and where those do that speak TLS; both empty: where the options
-    /// say.
+    /// Where clients connect; empty: where the options say, unless that is the default and others
+    /// were passed.
     pub clients: Vec<Listener>,
-    /// See [`clients`](Inherited::clients).
+    /// Where those do that speak TLS; empty: where the options say.
     pub tls: Vec<Listener>,
     /// Where the admin listener is; none: where the options say.
     pub admin: Option<Listener>,
@@ -80,12 +80,18 @@ pub struct Inherited {
 
 impl Inherited {
     /// The settings of `[server]` in whose place these are, and where they listen.
-    fn places(&self) -> Vec<(&'static str, String)> {
-        let clients = [("listen", &self.clients), ("tls_listen", &self.tls)];
-        let clients = clients.map(|(setting, listeners)| (setting, Places::of(listeners)));
-        let is_none = clients.iter().all(|(_, places)| places.is_empty());
-        let clients = clients.into_iter().filter(|_| !is_none);
-        let clients = clients.map(|(setting, places)| (setting, places.to_string()));
+    fn places(&self, options: &ServerOptions) -> Vec<(&'static str, String)> {
+        let clients = [
+            ("listen", &self.clients, &options.listen),
+            ("tls_listen", &self.tls, &options.tls_listen),
+        ];
+        let any_is_passed = !self.clients.is_empty() || !self.tls.is_empty();
+        let replaced = clients.into_iter().filter(|(_, passed, places)| {
+            let are_its_own = listeners::are_its_own(places, passed, any_is_passed);
+            !passed.is_empty() || !places.is_empty() && !are_its_own
+        });
+        let clients =
+            replaced.map(|(setting, passed, _)| (setting, Places::of(passed).to_string()));
         let admin = self
             .admin
             .as_ref()
@@ -216,7 +222,7 @@ impl Server {
             exporter.as_ref(),
             parts.device_figures,
         );
-        let inherited = parts.inherited.places();
+        let inherited = parts.inherited.places(&options);
         let Inherited {
             clients,
             tls: tls_clients,

@@ -278,6 +278,21 @@ impl Case {
         Ok(())
     }
 
+    /// Whether something of it is in the repository.
+    pub(super) fn needs_root(&self) -> bool {
+        let peers = self
+            .server
+            .iter()
+            .filter_map(|entry| self.peer_of(entry).ok());
+        let commands = peers.flat_map(|peer| peer.command.iter().chain(peer.files.values()));
+        let fills = self.database.iter().flat_map(|database| &database.fill);
+        let fills = fills.flat_map(|fill| match fill {
+            Fill::File { file } => std::slice::from_ref(file),
+            Fill::Command { command } => command,
+        });
+        commands.chain(fills).any(|text| text.contains("{root}"))
+    }
+
     /// How a server of this case is started.
     ///
     /// # Errors

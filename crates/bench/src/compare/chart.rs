@@ -95,8 +95,9 @@ fn draw_point(
             .position(|server| server.name == measured.server);
         let fill = color(place.unwrap_or(number));
         write(area, &measured.server, (MARGIN + 12, middle), 13, &BLACK)?;
-        let mark = if measured.is_of_load { " [load]" } else { "" };
-        let told = format!("{}{mark}", Figure(measured.requests_per_s.median));
+        let load = if measured.is_of_load { " [load]" } else { "" };
+        let wrong = if measured.errors > 0 { " [wrong]" } else { "" };
+        let told = format!("{}{load}{wrong}", Figure(measured.requests_per_s.median));
         let spread = measured.requests_per_s;
         let end = bar(area, RATES, middle, 0.0, spread, rate, fill)?;
         write(area, &told, (end + 8, middle), 13, &BLACK)?;
@@ -199,6 +200,7 @@ mod tests {
         for text in [
             "nginx, level 6",
             "145,500 [load]",
+            "55,000 [wrong]",
             "162",
             "64 connections",
             "A page",

@@ -24,6 +24,12 @@ pub enum CompareError {
         /// What is the matter with it.
         why: String,
     },
+    /// Two cases would write over each other's chart.
+    #[error("two cases are called {0}: measure them one by one, or rename a file")]
+    Twice(String),
+    /// Where the services should be that are served.
+    #[error("there is no {}: run this in the repository, or name it by --root", .0.display())]
+    Root(PathBuf),
     /// What all others are compared with cannot be started here.
     #[error("{server}, which the others are compared with, is not here: {why}")]
     NoFirst {

@@ -8,7 +8,7 @@ use super::options::CompareOptions;
 use super::report::{Measured, Point, Run};
 use super::servers::Running;
 use crate::load::{self, Again, LoadOptions, Report};
-use crate::memcached::cpu;
+use rustix::time::{ClockId, clock_gettime};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ const TICKS: f64 = 100.0;
 pub(super) struct Measurer<'a> {
     pub(super) options: &'a CompareOptions,
     pub(super) case: &'a Case,
-    pub(super) servers: &'a [Running],
+    pub(super) servers: &'a mut [Running],
     /// The database's process, where there is one.
     pub(super) database: Option<u32>,
     /// The processors of servers and load.
@@ -44,7 +44,7 @@ impl Measurer<'_> {
     /// A page at a number of connections: all servers in turn, as often as there are rounds; who
     /// begins changes. `tell` is told before each run.
     pub(super) fn point(
-        &self,
+        &mut self,
         number: usize,
         connections: usize,
         tell: &mut dyn FnMut(&str),
@@ -55,18 +55,20 @@ impl Measurer<'_> {
         for round in 0..self.options.rounds {
             for turn in 0..count {
                 let at = (round + turn) % count;
-                let server = &self.servers[at];
-                tell(&format!(
-                    "{}, {connections} connections: {}",
-                    page.name, server.name
-                ));
-                runs[at].push(self.run(number, page, server, connections)?);
+                let name = self.servers[at].name.clone();
+                tell(&format!("{}, {connections} connections: {name}", page.name));
+                let run = self.run(number, page, &self.servers[at], connections);
+                // Whatever is measured of one that has ended, that it has is what is the matter.
+                if let Some(said) = self.servers[at].ended() {
+                    return Err(CompareError::Server { server: name, said });
+                }
+                runs[at].push(run?);
             }
         }
         let answer = self.servers[0].pages[number].asked.first();
         Ok(Point {
             page: page.name.clone(),
-            bytes: answer.map_or(0, |asked| asked.answer.len()),
+            bytes: answer.map_or(0, |asked| asked.answer.content.len()),
             connections,
             servers: (self.servers.iter().zip(runs))
                 .map(|(server, runs)| Measured::of(&server.name, runs))
@@ -91,12 +93,15 @@ impl Measurer<'_> {
             ca: self.certificate.clone(),
             ..LoadOptions::default()
         };
+        // Looks are when they are due, however long the one before took: the last one while the
+        // load goes on, whose time began later.
+        let begin = Instant::now() + self.options.warmup;
         let (report, looks) = thread::scope(|scope| {
             let looks = scope.spawn(|| {
-                thread::sleep(self.options.warmup);
-                let begin = self.look(server, &again.answers);
-                thread::sleep(self.options.duration);
-                [begin, self.look(server, &again.answers)]
+                [begin, begin + self.options.duration].map(|due| {
+                    thread::sleep(due.saturating_duration_since(Instant::now()));
+                    self.look(server, &again.answers)
+                })
             });
             (load::run_again(options, &again), looks.join())
         });
@@ -136,10 +141,16 @@ impl Measurer<'_> {
             answers: answers.load(Ordering::Relaxed),
             server: tree_time(server.process.0.id()),
             database: self.database.map(tree_time),
-            load: cpu::time(std::process::id()).unwrap_or_default(),
+            load: own_time(),
             busy: self.processors.and_then(busy),
         }
     }
+}
+
+/// The CPU time of this process, which is the load: of threads that have ended, too.
+fn own_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// A run's figures, from what was counted at its begin and end.
@@ -227,10 +238,10 @@ mod tests {
             duration: Duration::from_millis(200),
             ..CompareOptions::default()
         };
-        let measurer = Measurer {
+        let mut measurer = Measurer {
             options: &options,
             case: &Case::parse("own", CASE).expect("it makes sense"),
-            servers: &[running("first", address, "right")],
+            servers: &mut [running("first", address, "right")],
             database: None,
             processors: None,
             certificate: None,
@@ -241,6 +252,8 @@ mod tests {
             panic!("one server")
         };
         assert!(measured.errors > 0 && measured.requests_per_s.median > 0.0);
+        let run = &measured.runs[0];
+        assert!(run.load_share > 0.0 && run.load_share < 3.0, "{run:?}");
         let wrong = "/: line 1 (empty ones not counted): `wrong` instead of `right`";
         assert_eq!(measured.wrong[..], [wrong.to_owned()]);
         assert_eq!(point.bytes, 5);

@@ -8,8 +8,8 @@
 //!              |
 //!              +--> every page fetched from each and compared with the first server's
 //!              |
-//!              +--> runs, alternating, the load on the last processor --> report
-//!                     |                                                     |
+//!              +--> runs, alternating, the load on the last processor --> report, after each
+//!                     |                                                     | point
 //!                     every answer compared with what was fetched           +--> Markdown, JSON,
 //!                                                                                a chart a case
 //! ```
@@ -39,38 +39,93 @@ pub use options::CompareOptions;
 pub use report::{Absent, CaseReport, CompareReport, Measured, Point, Run, ServerReport, Spread};
 pub use table::markdown;
 
-use crate::reproduce::{Folder, Processors, ReproduceProgress};
+use crate::reproduce::{Folder, Processors, ReproduceProgress, output, tail};
 use case::{Entry, Peer};
-use database::Database;
 use measure::Measurer;
 use names::Names;
+use rhythm_net::resource::raise_open_files;
 use servers::{Running, Starter};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-/// Compares the servers of the cases, one case after the other; `progress` is called before each
-/// run.
+/// A certificate is made by then.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Compares the servers of the cases, one case after the other, and writes what is known into the
+/// folder `out` after each point; `progress` is called before each run.
 ///
 /// # Errors
-/// A case cannot be measured: the first server does not start, or a server's page is another one.
-/// Wrong answers while it is measured are in the report.
+/// Before anything is measured: a case cannot be, or the folder not be written. What goes wrong
+/// with a case later is in its report, and the others are measured all the same.
 pub fn run(
     options: &CompareOptions,
     cases: &[Case],
+    out: &Path,
     progress: &mut dyn FnMut(ReproduceProgress<'_>),
 ) -> Result<CompareReport, CompareError> {
+    // Servers that do not raise it themselves have what this process has, too: all that it may.
+    let _ = raise_open_files();
     let processors = Processors::here();
     processors.of_load();
     let mut report = CompareReport::new(options, where_all_runs(&processors));
+    let mut names = Names::default();
+    names.set("rhythm", options.program.display());
+    names.set("root", options.root.display());
+    names.set("peers", options.peers.display());
+    let mut known = BTreeSet::new();
+    if let Some(twice) = cases.iter().find(|case| !known.insert(&case.name)) {
+        return Err(CompareError::Twice(twice.name.clone()));
+    }
+    let mut all = Vec::new();
     for case in cases {
-        let measured = compare(options, case, &processors, progress)?;
-        report.cases.push(measured);
+        let mut of_case = CaseReport::new(case);
+        let wanted = wanted(options, case, &names, &mut of_case)?;
+        let services = options.root.join("services");
+        if case.needs_root() && !services.is_dir() {
+            return Err(CompareError::Root(services));
+        }
+        all.push((case, wanted, of_case));
+    }
+    write(&report, out)?;
+    for (case, wanted, of_case) in all {
+        report.cases.push(of_case);
+        let comparison = Comparison {
+            options,
+            case,
+            wanted,
+            names: names.clone(),
+            processors: &processors,
+        };
+        let measured = comparison.run(progress, &mut |change| {
+            if let Some(case) = report.cases.last_mut() {
+                change(case);
+            }
+            // Where it cannot be written any more, whoever writes it at the end is told.
+            let _ = write(&report, out);
+        });
+        if let (Err(error), Some(case)) = (measured, report.cases.last_mut()) {
+            case.error = Some(chain(&error));
+            let _ = write(&report, out);
+        }
     }
     Ok(report)
 }
 
+/// An error with all that it comes from, in a line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
+
 /// Writes a report into a folder, which is made where it is missing: `compare.md`, `compare.json`,
-/// and a chart for each case.
+/// and a chart for each case of which something was measured.
 ///
 /// # Errors
 /// The folder cannot be written.
@@ -81,7 +136,7 @@ pub fn write(report: &CompareReport, out: &Path) -> Result<(), CompareError> {
         ("compare.md".to_owned(), markdown(report)),
         ("compare.json".to_owned(), json),
     ];
-    for case in &report.cases {
+    for case in report.cases.iter().filter(|case| !case.points.is_empty()) {
         files.push((format!("{}.svg", case.name), chart::draw(case)?));
     }
     for (name, text) in files {
@@ -100,79 +155,96 @@ fn where_all_runs(processors: &Processors) -> String {
     }
 }
 
-fn compare(
-    options: &CompareOptions,
-    case: &Case,
-    processors: &Processors,
-    progress: &mut dyn FnMut(ReproduceProgress<'_>),
-) -> Result<CaseReport, CompareError> {
-    let mut names = Names::default();
-    names.set("rhythm", options.program.display());
-    names.set("root", options.root.display());
-    names.set("peers", options.peers.display());
-    let mut report = CaseReport::new(case);
-    let wanted = wanted(options, case, &names, &mut report)?;
-    let connections = match options.connections.is_empty() {
-        true => &case.connections,
-        false => &options.connections,
-    };
-    let runs = case.page.len() * connections.len() * options.rounds * wanted.len();
-    let (mut done, of) = (0, runs + 1);
-    let mut tell = |what: &str| {
-        let what = &format!("{}: {what}", case.name);
-        progress(ReproduceProgress { done, of, what });
-        done += 1;
-    };
-    tell("servers start, and their pages are compared");
-    let folder = Folder::new()?;
-    let certificate = match case.tls {
-        true => Some(certificate(&options.program, folder.path(), &mut names)?),
-        false => None,
-    };
-    let database = match &case.database {
-        Some(filled) => Some(Database::start(filled, &names, processors)?),
-        None => None,
-    };
-    if let Some(database) = &database {
-        names.set("database", database.url());
-        report.database = database::version();
-    }
-    let starter = Starter {
-        case,
-        names: &names,
-        processors,
-        certificate: certificate.clone(),
-    };
-    let mut servers: Vec<Running> = Vec::new();
-    for (entry, _) in &wanted {
-        let first = servers.first();
-        let running = starter.start(entry, first.map(|first| &first.pages[..]))?;
-        if let Some(first) = first {
-            servers::compare(first, &running)?;
+/// What becomes known of a case.
+type Change<'a> = dyn Fn(&mut CaseReport) + 'a;
+
+/// A case that is measured.
+struct Comparison<'a> {
+    options: &'a CompareOptions,
+    case: &'a Case,
+    wanted: Vec<(&'a Entry, &'a Peer)>,
+    names: Names,
+    processors: &'a Processors,
+}
+
+impl Comparison<'_> {
+    /// Measures it; `known` is called with each part of its report.
+    fn run(
+        self,
+        progress: &mut dyn FnMut(ReproduceProgress<'_>),
+        known: &mut dyn FnMut(&Change<'_>),
+    ) -> Result<(), CompareError> {
+        let Comparison {
+            options,
+            case,
+            wanted,
+            mut names,
+            processors,
+        } = self;
+        let connections = match options.connections.is_empty() {
+            true => &case.connections,
+            false => &options.connections,
+        };
+        let runs = case.page.len() * connections.len() * options.rounds * wanted.len();
+        let (mut done, of) = (0, runs + 1);
+        let mut tell = |what: &str| {
+            let what = &format!("{}: {what}", case.name);
+            progress(ReproduceProgress { done, of, what });
+            done += 1;
+        };
+        tell("servers start, and their pages are compared");
+        let folder = Folder::new()?;
+        let certificate = match case.tls {
+            true => Some(certificate(&options.program, folder.path(), &mut names)?),
+            false => None,
+        };
+        let database = match &case.database {
+            Some(filled) => Some(database::start(filled, &names, processors)?),
+            None => None,
+        };
+        if let Some((_, url)) = &database {
+            names.set("database", url);
+            let version = crate::postgres::version();
+            known(&|report| report.database.clone_from(&version));
         }
-        servers.push(running);
-    }
-    let servers_of = wanted.iter().map(|(entry, peer)| ServerReport {
-        name: entry.name.clone(),
-        about: peer.about.clone(),
-        version: version::of(peer, &names, &options.root),
-    });
-    report.servers = servers_of.collect();
-    let measurer = Measurer {
-        options,
-        case,
-        servers: &servers,
-        database: database.as_ref().map(|database| database.process.0.id()),
-        processors: processors.ends(),
-        certificate,
-    };
-    for page in 0..case.page.len() {
-        for connections in connections {
-            let point = measurer.point(page, *connections, &mut tell)?;
-            report.points.push(point);
+        let starter = Starter {
+            case,
+            names: &names,
+            processors,
+            certificate: certificate.clone(),
+        };
+        let mut servers: Vec<Running> = Vec::new();
+        for (entry, _) in &wanted {
+            let first = servers.first();
+            let running = starter.start(entry, first.map(|first| &first.pages[..]))?;
+            if let Some(first) = first {
+                servers::compare(first, &running)?;
+            }
+            servers.push(running);
         }
+        let servers_of = wanted.iter().map(|(entry, peer)| ServerReport {
+            name: entry.name.clone(),
+            about: peer.about.clone(),
+            version: version::of(peer, &names, &options.root),
+        });
+        let servers_of: Vec<ServerReport> = servers_of.collect();
+        known(&|report| report.servers.clone_from(&servers_of));
+        let mut measurer = Measurer {
+            options,
+            case,
+            servers: &mut servers,
+            database: database.as_ref().map(|(it, _)| it.process.0.id()),
+            processors: processors.ends(),
+            certificate,
+        };
+        for page in 0..case.page.len() {
+            for connections in connections {
+                let point = measurer.point(page, *connections, &mut tell)?;
+                known(&|report| report.points.push(point.clone()));
+            }
+        }
+        Ok(())
     }
-    Ok(report)
 }
 
 /// The servers of a case that are wanted, and here; of the others that are wanted, the report says
@@ -215,15 +287,12 @@ fn wanted<'a>(
 /// A certificate for this machine alone, that nobody but this run believes.
 fn certificate(program: &Path, folder: &Path, names: &mut Names) -> Result<PathBuf, CompareError> {
     let failed = CompareError::Certificate;
-    let made = Command::new(program)
-        .args(["cert", "self-signed"])
-        .arg(folder)
-        .output();
+    let mut command = Command::new(program);
+    command.args(["cert", "self-signed"]).arg(folder);
+    let made = output(command.stdin(Stdio::null()), PATIENCE);
     let made = made.map_err(|why| failed(why.to_string()))?;
     if !made.status.success() {
-        return Err(failed(servers::tail(&String::from_utf8_lossy(
-            &made.stderr,
-        ))));
+        return Err(failed(tail(&String::from_utf8_lossy(&made.stderr))));
     }
     let certificate = folder.join("cert.pem");
     names.set("certificate", certificate.display());

@@ -51,6 +51,8 @@ pub struct CaseReport {
     pub absent: Vec<Absent>,
     /// Each page at each number of connections.
     pub points: Vec<Point>,
+    /// Why there are no more points, where there are none.
+    pub error: Option<String>,
 }
 
 /// A server that was compared.
@@ -233,6 +235,7 @@ impl CaseReport {
             servers: Vec::new(),
             absent: Vec::new(),
             points: Vec::new(),
+            error: None,
         }
     }
 }
@@ -258,10 +261,11 @@ impl CompareReport {
         points.flat_map(|point| &point.servers)
     }
 
-    /// Whether every answer was right.
+    /// Whether all was measured, and every answer right.
     #[must_use]
     pub fn passed(&self) -> bool {
-        self.measured().all(|measured| measured.errors == 0)
+        self.cases.iter().all(|case| case.error.is_none())
+            && self.measured().all(|measured| measured.errors == 0)
     }
 
     /// The share of a processor that others took at most, where it is worth telling.
@@ -335,6 +339,7 @@ pub(super) mod tests {
                         Measured::of("nginx, level 6", nginx.into()),
                     ],
                 }],
+                error: None,
             }],
         }
     }

@@ -5,8 +5,8 @@ use super::equal::{Rules, difference};
 use super::error::CompareError;
 use super::fetch::{Fetched, Fetcher};
 use super::names::Names;
-use crate::load::{Asked, inflate};
-use crate::reproduce::{Folder, Process, Processors};
+use crate::load::{Asked, Right, inflate};
+use crate::reproduce::{Folder, Process, Processors, tail};
 use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io;
@@ -21,8 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 /// Another may take a port before a server does; then the next is tried.
 const TRIES: usize = 5;
-/// The last lines of what a program said.
-const TAIL: usize = 3;
 
 /// What browsers send, so that a request is as long as theirs.
 const HEADERS: &str = "\
@@ -33,16 +31,6 @@ const HEADERS: &str = "\
 pub(super) fn free_port() -> io::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())
-}
-
-/// The end of what a program said, in a line.
-pub(super) fn tail(said: &str) -> String {
-    let lines: Vec<&str> = said
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    lines[lines.len().saturating_sub(TAIL)..].join("; ")
 }
 
 /// A page of a server, or all of one kind.
@@ -63,7 +51,26 @@ pub(super) struct Running {
     pub(super) pages: Vec<Pages>,
     /// Ends before its folder goes.
     pub(super) process: Process,
-    _folder: Folder,
+    folder: Folder,
+}
+
+/// What a server says, in its folder.
+const LOG: &str = "log";
+
+impl Running {
+    /// Why it serves no more, if it has ended: how, and the end of what it said.
+    pub(super) fn ended(&mut self) -> Option<String> {
+        let how = match self.process.0.try_wait() {
+            Ok(None) => return None,
+            Ok(Some(status)) => status.to_string(),
+            Err(why) => why.to_string(),
+        };
+        let said = fs::read_to_string(self.folder.path().join(LOG)).unwrap_or_default();
+        Some(format!(
+            "it ended while it was measured ({how}): {}",
+            tail(&said)
+        ))
+    }
 }
 
 /// What starts servers of a case.
@@ -103,7 +110,7 @@ impl Starter<'_> {
                 .map_err(&failed)?;
             let words: Result<Vec<String>, String> =
                 peer.command.iter().map(|word| names.put(word)).collect();
-            let log = folder.path().join("log");
+            let log = folder.path().join(LOG);
             let process = self
                 .spawn(&words.map_err(&failed)?, &log)
                 .map_err(&failed)?;
@@ -116,7 +123,7 @@ impl Starter<'_> {
                         equality: peer.page,
                         pages,
                         process,
-                        _folder: folder,
+                        folder,
                     });
                 }
                 Err(has_ended) => {
@@ -148,7 +155,7 @@ impl Starter<'_> {
         if let Some([Pages { asked, .. }]) = first
             && let [asked] = &asked[..]
         {
-            names.set("bytes", asked.answer.len());
+            names.set("bytes", asked.answer.content.len());
         }
         names.set_all(&peer.with)?;
         names.set_all(&entry.with)?;
@@ -173,8 +180,8 @@ impl Starter<'_> {
                 return Err("there is not one page".to_owned());
             };
             let page = match self.case.gzip {
-                true => Cow::Owned(inflate(&asked.answer)?),
-                false => Cow::Borrowed(&asked.answer),
+                true => Cow::Owned(inflate(&asked.answer.content)?),
+                false => Cow::Borrowed(&asked.answer.content),
             };
             write(name, &page)?;
         }
@@ -252,9 +259,17 @@ impl Starter<'_> {
             for key in 1..=page.keys.unwrap_or(1) {
                 names.set("key", key);
                 let target = names.put(&page.target).map_err(failed(&page.target))?;
-                let (asked, fetched) = asker.ask(&mut fetcher, &target).map_err(failed(&target))?;
-                let plain = rules.plain(&fetched.content, fetched.is_gzip);
-                pages.plain.push(plain.map_err(failed(&target))?);
+                let mut ask = || asker.ask(&mut fetcher, &target).map_err(failed(&target));
+                let ((mut asked, fetched), (_, again)) = (ask()?, ask()?);
+                let plain = |fetched: &Fetched| {
+                    let plain = rules.plain(&fetched.content, fetched.is_gzip);
+                    plain.map_err(failed(&target))
+                };
+                pages.plain.push(plain(&fetched)?);
+                // A token that is another each time is known before anything is measured.
+                if !page.drawn && pages.plain.last() == Some(&plain(&again)?) {
+                    asked.answer.learn(&again.content);
+                }
                 pages.asked.push(asked);
             }
             Ok(pages)
@@ -297,7 +312,7 @@ impl Asker {
         let asked = Asked {
             request: request.into_bytes(),
             target: target.to_owned(),
-            answer: fetched.content.clone(),
+            answer: Right::new(fetched.content.clone()),
         };
         Ok((asked, fetched))
     }
@@ -346,7 +361,8 @@ pub(super) fn compare(first: &Running, other: &Running) -> Result<(), CompareErr
             let how = match other.equality {
                 Equality::Equal => difference(&ours.plain[number], &theirs.plain[number]),
                 Equality::Length => {
-                    let lengths = [&ours.asked[number], asked].map(|asked| asked.answer.len());
+                    let lengths =
+                        [&ours.asked[number], asked].map(|asked| asked.answer.content.len());
                     (lengths[0] != lengths[1])
                         .then(|| format!("{} bytes instead of {}", lengths[1], lengths[0]))
                 }
@@ -373,7 +389,7 @@ pub(super) mod tests {
         let asked = Asked {
             request: b"GET / HTTP/1.1\r\n\r\n".to_vec(),
             target: "/".to_owned(),
-            answer: page.as_bytes().to_vec(),
+            answer: Right::new(page.as_bytes().to_vec()),
         };
         let mut sleep = Command::new("sleep");
         Running {
@@ -385,7 +401,7 @@ pub(super) mod tests {
                 plain: vec![page.to_owned()],
             }],
             process: Process::start(sleep.arg("60")).expect("there is sleep"),
-            _folder: Folder::new().expect("a folder"),
+            folder: Folder::new().expect("a folder"),
         }
     }
 
@@ -400,9 +416,23 @@ pub(super) mod tests {
         assert_eq!(told(&other), Err(why.to_owned()));
         other.equality = Equality::Length;
         assert_eq!(told(&other), Ok(()));
-        other.pages[0].asked[0].answer.pop();
+        other.pages[0].asked[0].answer.content.pop();
         let why = "/ of other is another page than that of first: 5 bytes instead of 6";
         assert_eq!(told(&other), Err(why.to_owned()));
+    }
+
+    #[test]
+    fn of_one_that_ends_it_is_told_how_and_what_it_said() {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let mut server = running("first", address, "a page");
+        assert_eq!(server.ended(), None);
+        fs::write(server.folder.path().join(LOG), "a\nout of luck\n").expect("it is ours");
+        server.process.end();
+        let told = server.ended().expect("it has ended");
+        assert!(
+            told.contains("signal: 9") && told.ends_with("a; out of luck"),
+            "{told}"
+        );
     }
 
     #[test]
@@ -413,6 +443,5 @@ pub(super) mod tests {
             [found("/bin/what-nobody-has"), found("what-nobody-has")],
             [None, None]
         );
-        assert_eq!(tail("a\n\n b\nc\nd\n"), "b; c; d");
     }
 }

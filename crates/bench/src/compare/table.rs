@@ -108,7 +108,10 @@ fn write_case(text: &mut String, case: &CaseReport) -> fmt::Result {
         }
     }
     write_notes(text, case)?;
-    writeln!(text, "\n![{}]({}.svg)", case.about, case.name)
+    match case.points.is_empty() {
+        true => Ok(()),
+        false => writeln!(text, "\n![{}]({}.svg)", case.about, case.name),
+    }
 }
 
 fn write_row(text: &mut String, point: &Point, measured: &Measured) -> fmt::Result {
@@ -149,6 +152,9 @@ fn write_row(text: &mut String, point: &Point, measured: &Measured) -> fmt::Resu
 }
 
 fn write_notes(text: &mut String, case: &CaseReport) -> fmt::Result {
+    if let Some(error) = &case.error {
+        writeln!(text, "\n**It ended before its end**: {error}")?;
+    }
     let measured = || case.points.iter().flat_map(|point| &point.servers);
     if measured().any(|measured| measured.is_of_load) {
         writeln!(
@@ -195,6 +201,18 @@ mod tests {
     fn the_report_of_made_up_runs() {
         let expected = include_str!("table/made-up.txt");
         assert_eq!(markdown(&made_up()), expected);
+    }
+
+    #[test]
+    fn why_a_case_was_not_measured_to_its_end_is_told_behind_what_was() {
+        let mut report = made_up();
+        report.cases[0].error = Some("nginx does not serve".to_owned());
+        let text = markdown(&report);
+        assert!(text.contains("145,500") && !report.passed());
+        assert!(
+            text.contains("**It ended before its end**: nginx does not serve\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! One page, or one of several by a key, again and again: for servers that are compared. What the
 //! answers must be was found out before, and is told by who compares.
 
+mod right;
+
+pub(crate) use right::Right;
+
 use super::rng::Rng;
 use super::walk::{Answer, Fault, Kind, Next, PageShare, Walk, Workload};
 use rhythm_net::Time;
@@ -41,8 +45,8 @@ pub(crate) struct Asked {
     pub(crate) request: Vec<u8>,
     /// What it is for people.
     pub(crate) target: String,
-    /// The content of a right answer, as it was sent.
-    pub(crate) answer: Vec<u8>,
+    /// A right answer, its content as it was sent.
+    pub(crate) answer: Right,
 }
 
 impl Workload for Again {
@@ -81,7 +85,7 @@ impl Workload for Again {
 pub(crate) struct Repeated {
     again: Again,
     /// Right answers to each request, the latest first.
-    known: Vec<Vec<Vec<u8>>>,
+    known: Vec<Vec<Right>>,
     /// Drawn answers so far.
     drawn: u64,
 }
@@ -96,7 +100,7 @@ impl Repeated {
     /// Whether the content is right.
     fn content(&mut self, ask: usize, body: &[u8]) -> Result<(), Fault> {
         let known = &mut self.known[ask];
-        if let Some(at) = known.iter().position(|known| known == body) {
+        if let Some(at) = known.iter().position(|known| known.is(body)) {
             known.swap(0, at);
             return Ok(());
         }
@@ -111,9 +115,9 @@ impl Repeated {
             reason,
             offset: 0,
         })?;
-        if !self.again.is_drawn {
+        if !self.again.is_drawn && !known.iter_mut().any(|known| known.learn(body)) {
             known.truncate(KNOWN_MAX - 1);
-            known.insert(0, body.to_owned());
+            known.insert(0, Right::new(body.to_owned()));
         }
         Ok(())
     }
@@ -208,7 +212,7 @@ mod tests {
         let asked = Asked {
             request: b"GET / HTTP/1.1\r\n\r\n".to_vec(),
             target: "/".to_owned(),
-            answer: b"page".to_vec(),
+            answer: Right::new(b"page".to_vec()),
         };
         let look = |_: usize, body: &[u8]| match body.starts_with(b"page") {
             true => Ok(()),
@@ -230,11 +234,32 @@ mod tests {
         for body in ["page", "page 2", "page 3", "page 4", "page 5", "page 2"] {
             walk.content(0, body.as_bytes()).expect("it is right");
         }
-        let known: Vec<_> = walk.known[0].iter().map(Vec::as_slice).collect();
+        let known: Vec<_> = (walk.known[0].iter().map(|known| &known.content[..])).collect();
         assert_eq!(known.len(), KNOWN_MAX);
         assert_eq!(known[0], b"page 2");
         let wrong = walk.content(0, b"another");
         assert!(matches!(wrong, Err(Fault::Invalid { reason, .. }) if reason.contains("begin")));
+    }
+
+    #[test]
+    fn pages_with_a_token_each_are_not_looked_at_for_ever() {
+        let looks = Arc::new(AtomicU64::new(0));
+        let mut walk = repeated(false);
+        let seen = looks.clone();
+        walk.again.look = Arc::new(move |_, _| {
+            seen.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        });
+        for number in 0..1000_u64 {
+            let token = format!(
+                "{:040x}",
+                u128::from(number) * 0x1234_5678_9abc_def1_2345_6789
+            );
+            walk.content(0, format!("page {token}").as_bytes())
+                .expect("it is right");
+        }
+        let looks = looks.load(Ordering::Relaxed);
+        assert!(looks < 20, "{looks} of 1000 were looked at");
     }
 
     #[test]

@@ -30,7 +30,7 @@ mod tls;
 mod walk;
 mod worker;
 
-pub(crate) use again::{Again, Asked};
+pub(crate) use again::{Again, Asked, Right};
 pub use banking::{Banking, Page};
 pub(crate) use banking::{Expected, Visit};
 pub use bookstore::{Bookstore, Mix};

@@ -3,9 +3,10 @@
 use super::graph::Graph;
 use super::number::number;
 
-/// A number of all labels.
-pub(super) fn components(graph: &Graph) -> Result<u64, String> {
+/// A number of all labels; `full` is called while they are in memory.
+pub(super) fn components(graph: &Graph, full: &mut dyn FnMut()) -> Result<u64, String> {
     let labels = labels(graph)?;
+    full();
     Ok(number(labels))
 }
 

@@ -32,14 +32,15 @@ pub(super) fn text(scale: u32) -> Vec<u8> {
     text
 }
 
-/// A number of where the lines are.
-pub(super) fn grep(text: &[u8]) -> Result<u64, String> {
+/// A number of where the lines are; `full` is called while they are in memory.
+pub(super) fn grep(text: &[u8], full: &mut dyn FnMut()) -> Result<u64, String> {
     let mut found = Vec::new();
     for word in WORDS {
         let lines = lines(text, word);
         if lines.is_empty() && text.len() > 1 << 20 {
             return Err(format!("no line has {word}"));
         }
+        full();
         found.push((lines.len(), number(lines)));
     }
     // The lines of the text, too: what is between the words was not looked at so far.

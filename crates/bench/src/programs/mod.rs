@@ -77,8 +77,8 @@ pub struct Outcome {
     pub seconds: f64,
     /// Equal where the same was computed.
     pub result: String,
-    /// Bytes that its data have in memory when the work is done, beside what the program itself
-    /// takes; less than they are where some of them are elsewhere.
+    /// Bytes that its data, and what its work makes of them, have in memory at the most, beside
+    /// what the program itself takes; less than they are where some of them are elsewhere.
     pub bytes: u64,
 }
 
@@ -107,19 +107,19 @@ pub fn run(program: Program, scale: u32) -> Result<Outcome, ProgramError> {
     let (seconds, result, after) = match program {
         Program::Ranks => {
             let graph = graph::Graph::directed(scale);
-            timed(|| ranks::ranks(&graph))
+            timed(|full| ranks::ranks(&graph, full))
         }
         Program::Components => {
             let graph = graph::Graph::undirected(scale);
-            timed(|| components::components(&graph))
+            timed(|full| components::components(&graph, full))
         }
         Program::Search => {
             let graph = graph::Graph::undirected(scale);
-            timed(|| search::search(&graph))
+            timed(|full| search::search(&graph, full))
         }
         Program::Grep => {
             let text = grep::text(scale);
-            timed(|| grep::grep(&text))
+            timed(|full| grep::grep(&text, full))
         }
     };
     let wrong = |what| ProgramError::Wrong {
@@ -135,11 +135,15 @@ pub fn run(program: Program, scale: u32) -> Result<Outcome, ProgramError> {
     })
 }
 
-/// What is found, how long that takes, and what is in memory then.
-fn timed(work: impl FnOnce() -> Result<u64, String>) -> (f64, Result<u64, String>, u64) {
+/// What is found, how long that takes, and what is in memory when the work says that it has all
+/// that it needs: what it frees at its end is of its data, too.
+fn timed(
+    work: impl FnOnce(&mut dyn FnMut()) -> Result<u64, String>,
+) -> (f64, Result<u64, String>, u64) {
+    let mut bytes = 0;
     let start = Instant::now();
-    let result = work();
-    (start.elapsed().as_secs_f64(), result, resident_bytes(None))
+    let result = work(&mut || bytes = resident_bytes(None).max(bytes));
+    (start.elapsed().as_secs_f64(), result, bytes)
 }
 
 #[cfg(test)]
@@ -156,5 +160,16 @@ mod tests {
             assert_ne!(one, other, "{program}");
         }
         assert_eq!(Program::named("cat"), None);
+    }
+
+    #[test]
+    fn what_the_work_frees_at_its_end_is_counted() {
+        let (_, _, with) = timed(|full| {
+            let data = std::hint::black_box(vec![7_u8; 64 << 20]);
+            full();
+            Ok(u64::from(data[0]))
+        });
+        let without = resident_bytes(None);
+        assert!(with > without + (32 << 20), "{with} {without}");
     }
 }

@@ -8,8 +8,8 @@ const DAMPING: f64 = 0.85;
 /// How far the ranks' sum may be from 1.
 const NEAR: f64 = 1e-6;
 
-/// A number of all ranks.
-pub(super) fn ranks(graph: &Graph) -> Result<u64, String> {
+/// A number of all ranks; `full` is called while all that they are made of is in memory.
+pub(super) fn ranks(graph: &Graph, full: &mut dyn FnMut()) -> Result<u64, String> {
     let vertices = graph.vertices();
     let mut edges_out = vec![0_u32; vertices];
     for vertex in 0..vertices {
@@ -42,6 +42,7 @@ pub(super) fn ranks(graph: &Graph) -> Result<u64, String> {
     if (sum - 1.0).abs() > NEAR {
         return Err(format!("all ranks together are {sum}, not 1"));
     }
+    full();
     let bits: Vec<u64> = ranks.iter().map(|rank| rank.to_bits()).collect();
     Ok(number(bits))
 }

@@ -7,8 +7,9 @@ use super::number::number;
 const ROOTS: usize = 4;
 const NOT_REACHED: u32 = u32::MAX;
 
-/// A number of how far each vertex is from each root.
-pub(super) fn search(graph: &Graph) -> Result<u64, String> {
+/// A number of how far each vertex is from each root; `full` is called while all that a search has
+/// is in memory.
+pub(super) fn search(graph: &Graph, full: &mut dyn FnMut()) -> Result<u64, String> {
     let mut found = Vec::new();
     let mut open: Vec<u32> = Vec::with_capacity(graph.vertices());
     let has_edges = |vertex: &usize| !graph.of(*vertex).is_empty();
@@ -16,6 +17,7 @@ pub(super) fn search(graph: &Graph) -> Result<u64, String> {
     let roots = (0..graph.vertices()).step_by(every);
     for root in roots.filter_map(|from| (from..graph.vertices()).find(has_edges)) {
         let steps = from(graph, root, &mut open)?;
+        full();
         found.push(number(steps));
     }
     Ok(number(found))

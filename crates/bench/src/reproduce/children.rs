@@ -1,19 +1,31 @@
 //! Processes that end, and temporary folders that go, with what made them: when they are dropped,
-//! and where a signal ends this program, which drops nothing ([`leave`]).
+//! where a signal ends this program, which drops nothing ([`leave`]), and where it is killed: the
+//! system ends its processes then, and the next program of its kind removes its folders.
+
+mod parting;
 
 use super::error::ReproduceError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::{Child, Command, Output};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Folders that may be left of programs that were killed and had the same number.
 const LEFT_MAX: u32 = 1000;
+/// What the names of folders begin with; the number of the process follows.
+const PREFIX: &str = "rhythm-reproduce-";
+/// The last lines of what a program said.
+const TAIL: usize = 3;
+/// How often it is looked whether one that is waited for has ended.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// A process that was killed is waited for no longer.
 const END_MAX: Timespec = Timespec {
@@ -81,6 +93,7 @@ impl Process {
     }
 
     fn start_to_end_by(command: &mut Command, signal: Signal) -> io::Result<Process> {
+        parting::end_with_this_thread(command, signal);
         let mut now = now();
         let mut child = command.spawn()?;
         match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
@@ -114,6 +127,40 @@ impl Process {
     }
 }
 
+/// Runs one to its end, for which it has this time, and gives what it said. Its input is the
+/// caller's to say.
+pub(crate) fn output(command: &mut Command, patience: Duration) -> io::Result<Output> {
+    // Files, so that neither of the two fills while the other is read.
+    let folder = Folder::new().map_err(io::Error::other)?;
+    let [said, errors] = ["output", "errors"].map(|name| folder.path().join(name));
+    command.stdout(File::create(&said)?);
+    command.stderr(File::create(&errors)?);
+    let mut process = Process::start(command)?;
+    let until = Instant::now() + patience;
+    let status = loop {
+        match process.0.try_wait()? {
+            Some(status) => break status,
+            None if Instant::now() > until => {
+                let late = format!("it has not ended for {} s", patience.as_secs());
+                return Err(io::Error::new(ErrorKind::TimedOut, late));
+            }
+            None => thread::sleep(LOOK),
+        }
+    };
+    Ok(Output {
+        status,
+        stdout: fs::read(&said)?,
+        stderr: fs::read(&errors)?,
+    })
+}
+
+/// The end of what a program said, in a line.
+pub(crate) fn tail(said: &str) -> String {
+    let lines = said.lines().map(str::trim);
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(TAIL)..].join("; ")
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         self.end();
@@ -121,21 +168,29 @@ impl Drop for Process {
     }
 }
 
-/// A temporary folder that goes when it is dropped.
+/// A temporary folder, for this user alone, that goes when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Locked, for as long as this process is: what shows others that it is not left.
+    _lock: Option<File>,
+}
 
 impl Folder {
     pub(crate) fn new() -> Result<Folder, ReproduceError> {
+        static SWEPT: Once = Once::new();
+        SWEPT.call_once(|| sweep(&std::env::temp_dir()));
         let mut now = now();
         let mut number = 0;
         loop {
-            let name = format!("rhythm-reproduce-{}-{number}", std::process::id());
+            let name = format!("{PREFIX}{}-{number}", std::process::id());
             let path = std::env::temp_dir().join(name);
-            match fs::create_dir(&path) {
+            match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => {
                     now.folders.insert(path.clone());
-                    return Ok(Folder(path));
+                    let lock = File::open(&path).ok();
+                    let _lock = lock.filter(|lock| lock.try_lock().is_ok());
+                    return Ok(Folder { path, _lock });
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && number < LEFT_MAX => {
                     number += 1;
@@ -146,14 +201,32 @@ impl Folder {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-        now().folders.remove(&self.0);
+        let _ = fs::remove_dir_all(&self.path);
+        now().folders.remove(&self.path);
+    }
+}
+
+/// Removes what programs have left that were killed: the folders whose process is gone. One of
+/// another PID namespace is not seen, but it has its lock.
+fn sweep(temporary: &Path) {
+    for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let process = number.and_then(|rest| rest.split_once('-')?.0.parse::<u32>().ok());
+        let is_gone = |process: u32| !Path::new(&format!("/proc/{process}")).exists();
+        if !process.is_some_and(is_gone) {
+            continue;
+        }
+        // Those of other users cannot be opened, and stay.
+        if File::open(entry.path()).is_ok_and(|folder| folder.try_lock().is_ok()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -173,6 +246,57 @@ mod tests {
         drop((process, one, two));
         assert!(!path.exists() && !now().processes.contains_key(&pid));
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn folders_of_who_is_gone_are_removed_and_no_others() {
+        let folder = Folder::new().expect("a folder");
+        // No process has so large a number.
+        let make = |name: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir(&path).expect("it is ours");
+            path
+        };
+        let left = make("rhythm-reproduce-4294967295-0");
+        let locked = make("rhythm-reproduce-4294967295-1");
+        let lock = File::open(&locked).expect("it is there");
+        lock.try_lock().expect("nobody else has it");
+        let own = make(&format!("rhythm-reproduce-{}-0", std::process::id()));
+        let other = make("rhythm-reproduce-x");
+        sweep(folder.path());
+        assert!(!left.exists() && locked.exists() && own.exists() && other.exists());
+    }
+
+    #[test]
+    fn a_process_ends_with_the_thread_that_started_it() {
+        let mut process = thread::spawn(|| {
+            let mut sleep = Command::new("sleep");
+            Process::start(sleep.arg("60")).expect("there is sleep")
+        })
+        .join()
+        .expect("it has started one");
+        let until = Instant::now() + Duration::from_secs(10);
+        while !process.has_ended() && Instant::now() < until {
+            thread::sleep(LOOK);
+        }
+        assert!(process.has_ended());
+    }
+
+    #[test]
+    fn what_one_says_is_had_and_who_takes_too_long_is_ended() {
+        let mut shell = Command::new("sh");
+        let both = output(
+            shell.args(["-c", "echo a; echo b >&2; exit 3"]),
+            Duration::from_secs(60),
+        );
+        let both = both.expect("there is sh");
+        assert_eq!(
+            (both.status.code(), &both.stdout[..], &both.stderr[..]),
+            (Some(3), &b"a\n"[..], &b"b\n"[..])
+        );
+        let late = output(Command::new("sleep").arg("60"), Duration::from_millis(50));
+        assert_eq!(late.expect_err("it sleeps").kind(), ErrorKind::TimedOut);
+        assert_eq!(tail("a\n\n b\nc\nd\n"), "b; c; d");
     }
 
     #[test]

@@ -40,7 +40,7 @@ mod venice;
 
 pub(crate) use charts::{DrawError, FONT, color};
 pub use children::leave;
-pub(crate) use children::{Folder, Process};
+pub(crate) use children::{Folder, Process, output, tail};
 pub use error::ReproduceError;
 pub use options::ReproduceOptions;
 pub use progress::ReproduceProgress;

@@ -28,6 +28,13 @@ impl Processors {
         self.only(number % servers);
     }
 
+    /// This thread, and what it starts, run anywhere but with the load, as far as there is more
+    /// than one processor.
+    pub(crate) fn of_servers(&self) {
+        let servers = self.list.len().saturating_sub(1).max(1);
+        self.among(&self.list[..servers.min(self.list.len())]);
+    }
+
     /// This thread, and what it starts, run where the load does.
     pub(crate) fn of_load(&self) {
         self.only(self.list.len().saturating_sub(1));
@@ -39,11 +46,14 @@ impl Processors {
     }
 
     fn only(&self, at: usize) {
-        let Some(&cpu) = self.list.get(at) else {
-            return;
-        };
+        if let Some(cpu) = self.list.get(at..=at) {
+            self.among(cpu);
+        }
+    }
+
+    fn among(&self, cpus: &[usize]) {
         let mut set = CpuSet::new();
-        set.set(cpu);
+        cpus.iter().for_each(|cpu| set.set(*cpu));
         // Where it may not be chosen, the system chooses.
         let _ = sched_setaffinity(None, &set);
     }
@@ -82,6 +92,10 @@ mod tests {
         processors.of_server(0);
         let inherited = of_thread().join().unwrap();
         assert!(inherited.count() == 1 && inherited.is_set(processors.list[0]));
+        processors.of_servers();
+        let inherited = of_thread().join().unwrap();
+        let others = before.count().saturating_sub(1).max(1);
+        assert!(inherited.count() == others && inherited.is_set(processors.list[0]));
         drop(processors);
         assert_eq!(sched_getaffinity(None).unwrap().count(), before.count());
     }

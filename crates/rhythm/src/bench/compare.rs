@@ -24,8 +24,9 @@ use std::time::Duration;
 /// crates/bench/peers/Cargo.toml`.
 ///
 /// The report has medians with the least and the most, CPU time an answer, p50 and p99, and says
-/// where the load was the limit and what else ran on these processors. It is printed, and written
-/// as compare.md, compare.json and a chart a case (SVG). Exits with 1 if any answer was wrong.
+/// where the load was the limit and what else ran on these processors. It is printed, and, after
+/// each point, written as compare.md, compare.json and a chart a case (SVG). What goes wrong with a
+/// case is in it, and the others are measured. Exits with 1 then, and if any answer was wrong.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Cases: names, or files that end in .toml
@@ -105,15 +106,19 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         only: args.only,
     };
     let _watch = watch_signals()?;
-    let report = compare::run(&options, &cases, &mut progress::by_points()?)?;
-    compare::write(&report, &args.out)?;
+    let report = compare::run(&options, &cases, &args.out, &mut progress::by_points()?)?;
+    // Printed first: it is there, whatever becomes of the folder.
     print(compare::markdown(&report))?;
+    compare::write(&report, &args.out)?;
     complain(format_args!(
         "rhythm: report and charts are in {}",
         args.out.display()
     ));
     match report.passed() {
         true => Ok(ExitCode::SUCCESS),
-        false => bail!("answers were wrong or did not come: the report says which, and of whom"),
+        false => bail!(
+            "not all was measured, or answers were wrong or did not come: the report says what, \
+             and of whom"
+        ),
     }
 }

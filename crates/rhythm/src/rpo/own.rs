@@ -83,6 +83,11 @@ pub(crate) fn start(
     let Some(how) = args.rpo else {
         return Ok(None);
     };
+    daemon::sees_load().context(
+        "--rpo: /proc/stat, which tells how busy CPUs are, cannot be read. Where that is because \
+         systemd shows the server processes alone, `systemctl edit rhythm` has it show the rest: \
+         [Service], ProcSubset=all",
+    )?;
     let full: CpuSet = (control.cores().context("the workers' CPUs")?.into_iter()).collect();
     let fewer = match &args.rpo_fewer_cpus {
         Some(list) => {

@@ -7,7 +7,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -154,6 +154,27 @@ fn pages_are_the_same_over_tls() {
     assert!(over_tls.answer().expect("an answer").closes);
     // Without its farewell this were an error.
     assert!(over_tls.closed());
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
+}
+
+#[test]
+fn a_socket_that_was_passed_is_in_the_place_of_its_own_setting_alone() {
+    let (folder, trusted) = service_of("tls_passed", "", &["localhost"]);
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = Server::start_with(&socket, &folder, &LISTEN);
+    let [plain, tls] = server.places()[..] else {
+        panic!("two places: {:?}", server.places());
+    };
+    assert_eq!(plain, socket.local_addr().expect("it is bound"));
+    let answer = client(tls, &trusted).ask("GET", "/hello", "");
+    assert_eq!(answer.expect("an answer").status, 200);
+    // It is started with --listen, which is of no use here.
+    server.said("`listen` of [server] is not used");
+    let config = server.ask_admin("/config").1;
+    let config: serde_json::Value = serde_json::from_str(&config).expect("JSON");
+    assert_eq!(config["from"]["server"]["listen"], "inherited");
+    assert_eq!(config["from"]["server"]["tls_listen"], "flag");
     server.signal(Signal::TERM);
     assert!(server.ended().success());
 }

@@ -35,11 +35,15 @@ fn case(name: &str, more: &str) -> (PathBuf, PathBuf) {
 }
 
 fn compare(file: &Path, out: &Path) -> (bool, String) {
+    compare_all(&[file], out, "100ms")
+}
+
+fn compare_all(files: &[&Path], out: &Path, duration: &str) -> (bool, String) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
-    command.args(["bench", "compare", "--rounds", "2", "--duration", "100ms"]);
+    command.args(["bench", "compare", "--rounds", "2", "--duration", duration]);
     command.args(["--warmup", "50ms", "--root"]).arg(root);
-    let output = command.arg("--out").arg(out).arg(file).output();
+    let output = command.arg("--out").arg(out).args(files).output();
     let Output {
         status,
         stdout,
@@ -113,7 +117,61 @@ fn nothing_is_measured_where_a_page_is_another() {
     let (is_well, said) = compare(&file, &out);
     let why = "/bank/account_summary.php of other is another page than that of rhythm: line ";
     assert!(!is_well && said.contains(why), "{said}");
-    assert!(!out.exists());
+    let report = fs::read_to_string(out.join("compare.json")).expect("it is written");
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let case = &report["cases"][0];
+    assert_eq!(case["points"], Value::Array(Vec::new()));
+    assert!(
+        case["error"]
+            .as_str()
+            .is_some_and(|error| error.contains(why)),
+        "{case}"
+    );
+}
+
+#[test]
+fn a_server_that_dies_is_told_with_its_cause_and_what_was_measured_stays() {
+    // It serves as the other does until it is loaded, and a while of that.
+    let more = r#"
+        [[server]]
+        peer = "dying"
+        name = "dying"
+        [peer.dying]
+        about   = "one that dies"
+        command = ["sh", "{folder}/run"]
+        install = "it is there"
+        [peer.dying.files]
+        run = """
+{rhythm} serve {root}/services/banking --no-admin --workers 1 --listen {address} &
+trap 'kill $!' TERM
+sleep 3
+kill $!
+echo out of luck >&2
+exit 7
+"""
+        [peer.dying.before]
+        method = "POST"
+        target = "/bank/login.php"
+        form   = "userid=42&password=secret-42"
+    "#;
+    let (file, out) = case("dies", more);
+    let other = out.with_file_name("lives.toml");
+    fs::write(&other, CASE).expect("it can be written");
+    let (is_well, said) = compare_all(&[&file, &other], &out, "1s");
+    assert!(!is_well, "{said}");
+    let report = fs::read_to_string(out.join("compare.json")).expect("it is written");
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let cases = report["cases"].as_array().expect("a list");
+    let error = cases[0]["error"].as_str().expect("it died");
+    assert!(
+        error.contains("dying does not serve") && error.contains("exit status: 7"),
+        "{error}"
+    );
+    assert!(error.contains("out of luck"), "{error}");
+    assert!(
+        cases[1]["error"].is_null() && cases[1]["points"][1].is_object(),
+        "{report}"
+    );
 }
 
 #[test]
@@ -129,6 +187,11 @@ fn mistakes_are_told() {
             "shop: there is no server x: there are rhythm; axum",
         ),
         (["shop", "--duration", "0s"], "measures nothing"),
+        (["shop", "fortunes", "shop"], "two cases are called shop"),
+        (
+            ["account_summary", "--root", "/"],
+            "there is no /services: run this in the repository",
+        ),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
         command.args(["bench", "compare"]).args(arguments);

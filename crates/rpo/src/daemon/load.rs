@@ -6,7 +6,18 @@
 
 use crate::cpus::CpuSet;
 use crate::policy::Load;
-use std::fs;
+use std::{fs, io};
+
+/// Where the system tells it.
+const STAT: &str = "/proc/stat";
+
+/// Looks whether the system tells how busy CPUs are, without which nothing is ever decided.
+///
+/// # Errors
+/// It does not.
+pub fn sees_load() -> io::Result<()> {
+    fs::read_to_string(STAT).map(|_| ())
+}
 
 /// What was read last.
 #[derive(Debug, Default)]
@@ -24,7 +35,7 @@ struct Ticks {
 impl Meter {
     /// How busy these CPUs were since the last look. Nothing where the system does not say.
     pub(super) fn look(&mut self, cpus: &CpuSet, cores: usize, under_way: usize) -> Option<Load> {
-        let text = fs::read_to_string("/proc/stat").ok()?;
+        let text = fs::read_to_string(STAT).ok()?;
         self.read(&text, cpus, cores, under_way)
     }
 
@@ -52,7 +63,7 @@ impl Meter {
 
     /// The set is another one: ticks until now do not count.
     pub(super) fn begin_anew(&mut self, cpus: &CpuSet) {
-        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let text = fs::read_to_string(STAT).unwrap_or_default();
         self.last = ticks(&text, cpus);
     }
 }

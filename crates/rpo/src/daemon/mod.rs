@@ -23,6 +23,7 @@ mod tests;
 
 pub use guard::guard;
 pub use hardware::Hardware;
+pub use load::sees_load;
 pub use state::{State, StateError};
 
 use crate::classifier::log::is_success;
@@ -237,6 +238,7 @@ struct Daemon {
 impl Daemon {
     fn start(parts: Parts) -> Result<Daemon, DaemonError> {
         let start = |what| move |source| DaemonError::Start { what, source };
+        sees_load().map_err(start("the look at /proc/stat"))?;
         let mut datagrams = Vec::new();
         for (path, mode, form) in &parts.datagrams {
             datagrams.push(Datagrams::bind(path, *mode, *form)?);

@@ -4,7 +4,7 @@
 use super::start_error::StartError;
 use crate::intake::https::TLS;
 use crate::limits::options::ServerOptions;
-use rhythm_engine::settings::ListenAt;
+use rhythm_engine::settings::{ListenAt, ServerSettings};
 use rhythm_net::workers::Entrance;
 use rhythm_net::{ListenError, ListenOptions, Listener, Role};
 use std::fmt;
@@ -28,10 +28,6 @@ impl Places {
     pub(super) fn of<'a>(listeners: impl IntoIterator<Item = &'a Listener>) -> Places {
         Places(listeners.into_iter().map(Listener::to_string).collect())
     }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 impl fmt::Display for Places {
@@ -40,9 +36,26 @@ impl fmt::Display for Places {
     }
 }
 
-/// Where clients come in: through the sockets that were inherited, each of which all workers have,
-/// or else through one of each worker's own at each address, and Unix sockets that all have. Those
-/// who speak TLS have listeners of their own.
+/// Whether places are somebody's wish. A default is what there is to be where nothing else is.
+fn is_wish(places: &[ListenAt]) -> bool {
+    !places.is_empty() && places != ServerSettings::default().listen
+}
+
+/// Whether a server listens at the places of a setting: where no socket of its own kind was passed.
+/// Where others were, only if the places are somebody's wish.
+pub(super) fn are_its_own(places: &[ListenAt], own: &[Listener], any_is_passed: bool) -> bool {
+    own.is_empty() && (!any_is_passed || is_wish(places))
+}
+
+fn warn_of_unused(setting: &str) {
+    tracing::warn!(
+        "`{setting}` of [server] is not used: a socket was passed in its place (LISTEN_FDS)"
+    );
+}
+
+/// Where clients come in: through the sockets that were inherited, each of which all workers have;
+/// where none was of this kind, through one of each worker's own at each address, and Unix sockets
+/// that all have. Those who speak TLS have listeners of their own.
 pub(super) fn entrances(
     inherited: [Vec<Listener>; 2],
     options: &ServerOptions,
@@ -52,15 +65,17 @@ pub(super) fn entrances(
         ("listen", &options.listen, Role::default()),
         ("tls_listen", &options.tls_listen, TLS),
     ];
-    let is_inherited = inherited.iter().any(|listeners| !listeners.is_empty());
+    let any_is_passed = inherited.iter().any(|listeners| !listeners.is_empty());
     let mut groups: Vec<(Role, Vec<Listener>)> = Vec::new();
     for ((setting, places, role), inherited) in settings.into_iter().zip(inherited) {
-        groups.extend(inherited.into_iter().map(|one| (role, vec![one])));
-        if !is_inherited {
-            for group in bind_all(setting, places, options)? {
-                groups.push((role, group));
-            }
+        if !inherited.is_empty() && is_wish(places) {
+            warn_of_unused(setting);
         }
+        if are_its_own(places, &inherited, any_is_passed) {
+            let bound = bind_all(setting, places, options)?;
+            groups.extend(bound.into_iter().map(|group| (role, group)));
+        }
+        groups.extend(inherited.into_iter().map(|one| (role, vec![one])));
     }
     let firsts = || groups.iter().filter_map(|(_, group)| group.first());
     let local = firsts().next().map(Listener::local_address);
@@ -104,7 +119,12 @@ pub(super) fn admin(
 ) -> Result<Option<Listener>, StartError> {
     let setting = "admin";
     match (inherited, &options.admin) {
-        (Some(listener), _) => Ok(Some(listener)),
+        (Some(listener), at) => {
+            if at.is_some() && *at != ServerSettings::default().admin {
+                warn_of_unused(setting);
+            }
+            Ok(Some(listener))
+        }
         (None, Some(at)) => bind(at, options, &ListenOptions::default())
             .map(Some)
             .map_err(|error| StartError::Listen { setting, error }),

@@ -1,9 +1,9 @@
 //! Figure 14: redis in front of a database, with most of its memory at a donor, and what that costs
 //! the donor.
 
+use super::database::{self, Database};
 use super::lab::{Lab, Memory};
 use super::paper;
-use super::postgres::{self, Postgres};
 use super::redis::{self, Redis, value};
 use super::unmade::Unmade;
 use crate::load::Rng;
@@ -22,6 +22,10 @@ const STEPS: u64 = 5;
 const HELD: u64 = 95;
 /// Keys by which it is found out what one takes.
 const TRIED: u32 = 20_000;
+/// Where memory is, as figures are numbered.
+const REMOTE: usize = 0;
+const LOCAL: usize = 1;
+const WHOSE: [&str; 2] = ["remote", "local"];
 /// Queries of a turn while the donor has work of its own.
 const TURN: u32 = 500;
 
@@ -35,13 +39,13 @@ fn sizes(lab: &Lab<'_>) -> (u64, u64) {
 }
 
 pub(super) fn steps(lab: &Lab<'_>) -> usize {
-    1 + 2 * STEPS as usize + 2 * lab.options.effort.rounds
+    1 + 2 * (STEPS as usize + 1) * lab.options.effort.rounds
 }
 
 /// The database, and what there is of redis.
 struct Site<'a> {
     lab: &'a Lab<'a>,
-    database: Postgres,
+    database: Database,
     keys: u32,
     donor: SocketAddr,
     local: u64,
@@ -52,6 +56,31 @@ struct Site<'a> {
 struct Queries {
     seconds: f64,
     missed: f64,
+}
+
+/// What they came to with so much memory.
+struct Step {
+    bytes: u64,
+    /// By rounds: remote, and local.
+    rounds: Vec<[Queries; 2]>,
+}
+
+impl Step {
+    fn median(&self, of: impl Fn(&[Queries; 2]) -> f64) -> Option<f64> {
+        median(self.rounds.iter().map(of))
+    }
+
+    fn seconds(&self, at: usize) -> Option<f64> {
+        self.median(|round| round[at].seconds)
+    }
+}
+
+/// Remote and local, as they are in a round: who begins changes.
+fn turns(round: usize) -> [usize; 2] {
+    match round % 2 {
+        0 => [REMOTE, LOCAL],
+        _ => [LOCAL, REMOTE],
+    }
 }
 
 impl Site<'_> {
@@ -100,6 +129,39 @@ impl Site<'_> {
         })
     }
 
+    /// Queries of each step, remote and local in turn; what is measured stays if one fails.
+    fn measure(
+        &mut self,
+        first: u64,
+        tell: &mut dyn FnMut(&str),
+        measured: &mut Vec<Step>,
+    ) -> Result<(), Unmade> {
+        let count = self.lab.options.effort.queries;
+        // Who is asked first would find the database, and the machine, as nobody does later.
+        let mut redis = self.cache(first, false)?;
+        self.queries(&mut redis, count, 0)?;
+        redis.end()?;
+        for step in 1..=STEPS {
+            let bytes = step * first;
+            let mut rounds = Vec::new();
+            for round in 0..self.lab.options.effort.rounds {
+                let mut both = [None; 2];
+                for at in turns(round) {
+                    tell(&format!("{} MiB, {}", bytes >> 20, WHOSE[at]));
+                    let mut redis = self.cache(bytes, at == REMOTE)?;
+                    let seed = round as u64 * STEPS + step;
+                    both[at] = Some(self.queries(&mut redis, count, seed)?);
+                    redis.end()?;
+                }
+                if let [Some(remote), Some(local)] = both {
+                    rounds.push([remote, local]);
+                }
+            }
+            measured.push(Step { bytes, rounds });
+        }
+        Ok(())
+    }
+
     /// Seconds that connected components take where the donor is, while redis is asked.
     fn donors_work(&mut self, redis: &mut Redis, processors: &Processors) -> Result<f64, Unmade> {
         // Larger than elsewhere: it is to take longer than it takes to begin.
@@ -110,10 +172,10 @@ impl Site<'_> {
             .rhythm(&["bench", "program", name, "--scale", &scale]);
         processors.of_load();
         let work = self.lab.start("components", command);
-        processors.of_server(0);
+        processors.of_servers();
         let mut work = work?;
         let mut turn = 0;
-        while !work.has_ended() {
+        while !work.has_ended()? {
             self.queries(redis, TURN, 1000 + turn)?;
             turn += 1;
         }
@@ -143,44 +205,40 @@ fn key_bytes(lab: &Lab<'_>) -> Result<u64, Unmade> {
 }
 
 /// Redis of several sizes, its memory remote and local; and the donor's own work meanwhile.
-pub(super) fn figure_14(lab: &Lab<'_>, tell: &mut dyn FnMut(&str)) -> Result<Vec<Section>, Unmade> {
+pub(super) fn figure_14(
+    lab: &Lab<'_>,
+    tell: &mut dyn FnMut(&str),
+    made: &mut Vec<Section>,
+) -> Result<(), Unmade> {
     redis::is_there(&lab.options.redis)?;
-    postgres::is_there()?;
+    database::is_there()?;
     let processors = Processors::here();
     let (first, local) = sizes(lab);
     tell("the database");
-    // What is borrowed, and the work of who lends it, are on one processor, the rest on another.
+    // What is borrowed, and the work of who lends it, are on one processor, the rest on the others.
     processors.of_load();
     let (_donor, donor) = lab.donor(8 << 30)?;
-    processors.of_server(0);
+    processors.of_servers();
     let keys = STEPS * first * 100 / HELD / key_bytes(lab)?;
     let keys = u32::try_from(keys).unwrap_or(u32::MAX);
     let mut site = Site {
         lab,
-        database: Postgres::start(lab, keys)?,
+        database: Database::start(keys)?,
         keys,
         donor,
         local,
     };
     let mut measured = Vec::new();
-    for step in 1..=STEPS {
-        let both = [true, false].map(|is_remote| {
-            let whose = if is_remote { "remote" } else { "local" };
-            tell(&format!("{} MiB, {whose}", (step * first) >> 20));
-            let mut redis = site.cache(step * first, is_remote)?;
-            let queries = site.queries(&mut redis, lab.options.effort.queries, step)?;
-            redis.end()?;
-            Ok(queries)
-        });
-        let [remote, here] = both;
-        measured.push((step * first, remote?, here?));
+    let ended = site.measure(first, tell, &mut measured);
+    if !measured.is_empty() {
+        made.push(section(lab, keys, &measured));
     }
-    let mut sections = vec![section(lab, keys, &measured)];
-    sections.push(donors(&mut site, &processors, tell)?);
-    Ok(sections)
+    ended?;
+    made.push(donors(&mut site, &processors, tell)?);
+    Ok(())
 }
 
-fn section(lab: &Lab<'_>, keys: u32, measured: &[(u64, Queries, Queries)]) -> Section {
+fn section(lab: &Lab<'_>, keys: u32, measured: &[Step]) -> Section {
     let columns = [
         column("remote", Kind::Measured),
         column("local", Kind::Measured),
@@ -192,31 +250,37 @@ fn section(lab: &Lab<'_>, keys: u32, measured: &[(u64, Queries, Queries)]) -> Se
     let title = "queries to redis and a database, in times of the most memory";
     let mut section = Section::new("Figure 14", title, &columns);
     let [(_, paper_slow), (most, paper_fast)] = paper::CACHE_SECONDS;
-    let last = measured.last();
-    for (at, (bytes, remote, here)) in measured.iter().enumerate() {
-        let papers = (at as u64 + 1) * most / STEPS;
-        let is_last = at + 1 == measured.len();
-        let paper = match at {
-            0 => Some(paper_slow),
+    let last = measured.get(STEPS as usize - 1);
+    for (step, of_step) in (1..).zip(measured) {
+        let is_last = step == STEPS;
+        let paper = match step {
+            1 => Some(paper_slow),
             _ => is_last.then_some(paper_fast),
         };
-        let of_last = |of: fn(&(u64, Queries, Queries)) -> f64, seconds: f64| {
-            last.map(|last| seconds / of(last))
+        let of_last = |at: usize| {
+            let both = of_step.seconds(at).zip(last?.seconds(at));
+            both.map(|(seconds, last)| seconds / last)
         };
+        let faster =
+            |round: &[Queries; 2]| 100.0 * (round[REMOTE].seconds / round[LOCAL].seconds - 1.0);
         section.row(
-            format!("{} MiB, (paper: {papers})", bytes >> 20),
+            format!(
+                "{} MiB, (paper: {})",
+                of_step.bytes >> 20,
+                step * most / STEPS
+            ),
             vec![
+                cell(paper.map(|seconds| seconds / paper_fast), of_last(REMOTE)),
+                ours(of_last(LOCAL)),
+                cell(paper, of_step.seconds(REMOTE)),
+                ours(of_step.seconds(LOCAL)),
                 cell(
-                    paper.map(|seconds| seconds / paper_fast),
-                    of_last(|last| last.1.seconds, remote.seconds),
+                    is_last.then_some(paper::CACHE_MISSES),
+                    of_step.median(|round| round[REMOTE].missed),
                 ),
-                ours(of_last(|last| last.2.seconds, here.seconds)),
-                cell(paper, remote.seconds),
-                ours(here.seconds),
-                cell(is_last.then_some(paper::CACHE_MISSES), remote.missed),
                 cell(
                     is_last.then_some(paper::CACHE_LOCAL_FASTER),
-                    100.0 * (remote.seconds / here.seconds - 1.0),
+                    of_step.median(faster),
                 ),
             ],
         );
@@ -225,9 +289,11 @@ fn section(lab: &Lab<'_>, keys: u32, measured: &[(u64, Queries, Queries)]) -> Se
     section.note(format!(
         "{} queries for keys at random, of {keys} that PostgreSQL has (an index, 512 bytes a \
          value, asked by psql); redis-server is asked first, full of what its \
-         memory holds, {} MiB of it here. Every value was checked",
+         memory holds, {} MiB of it here. Remote and local in turn, {} times; medians, and of the \
+         ratio that of each turn's. Every value was checked",
         lab.options.effort.queries,
         sizes(lab).1 >> 20,
+        lab.options.effort.rounds,
     ));
     section.note(
         "Paper: MySQL with 400 million entries, 10,000 queries, 50 MB of redis here; bars between \
@@ -251,18 +317,17 @@ fn donors(
     let mut section = Section::new("Figure 14, donor", title, &columns);
     let bytes = STEPS * sizes(site.lab).0;
     let mut seconds = [Vec::new(), Vec::new()];
-    for _ in 0..site.lab.options.effort.rounds {
-        for (is_remote, of) in [false, true].into_iter().zip(&mut seconds) {
-            let whose = if is_remote { "remote" } else { "local" };
-            tell(&format!("the donor's work, {whose}"));
-            let mut redis = site.cache(bytes, is_remote)?;
-            of.push(site.donors_work(&mut redis, processors)?);
+    for round in 0..site.lab.options.effort.rounds {
+        for at in turns(round) {
+            tell(&format!("the donor's work, {}", WHOSE[at]));
+            let mut redis = site.cache(bytes, at == REMOTE)?;
+            seconds[at].push(site.donors_work(&mut redis, processors)?);
             redis.end()?;
         }
     }
-    let ratios = seconds[1].iter().zip(&seconds[0]);
+    let ratios = seconds[REMOTE].iter().zip(&seconds[LOCAL]);
     let ratio = median(ratios.map(|(lending, not)| lending / not));
-    let [not, lending] = seconds.map(|of| median(of.into_iter()));
+    let [lending, not] = seconds.map(|of| median(of.into_iter()));
     section.row("nothing is lent", vec![ours(not), ours(1.0)]);
     section.row("redis's memory is lent", vec![ours(lending), ours(ratio)]);
     section.note(
@@ -270,4 +335,39 @@ fn donors(
          the client the others, as far as there are some. Paper: negligible; its work is CC, too",
     );
     Ok(section)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::section::value;
+
+    #[test]
+    fn ratios_are_of_rounds_and_what_is_missing_has_none() {
+        let queries = |seconds| Queries {
+            seconds,
+            missed: 5.0,
+        };
+        let rounds = vec![
+            [queries(2.0), queries(1.0)],
+            [queries(30.0), queries(10.0)],
+            [queries(4.0), queries(1.0)],
+        ];
+        let step = Step { bytes: 1, rounds };
+        assert_eq!(
+            (step.seconds(REMOTE), step.seconds(LOCAL)),
+            (Some(4.0), Some(1.0))
+        );
+        let ratio = step.median(|round| round[REMOTE].seconds / round[LOCAL].seconds);
+        assert_eq!(ratio, Some(3.0));
+        assert_ne!(turns(0), turns(1));
+        let cells = {
+            let folder = crate::reproduce::Folder::new().expect("a folder");
+            let options = super::super::options::VeniceOptions::made_up(folder.path());
+            let lab = Lab::new(&options, folder);
+            section(&lab, 7, &[step]).table.rows.remove(0).cells
+        };
+        assert_eq!([value(&cells[0]), value(&cells[2])], [None, Some(4.0)]);
+        assert!(value(&cells[5]).is_some_and(|faster| (faster - 200.0).abs() < 1e-9));
+    }
 }

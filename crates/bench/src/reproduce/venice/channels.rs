@@ -22,11 +22,14 @@ fn size(bytes: Option<usize>) -> String {
 }
 
 /// Channels beside each other: each in parts of the fastest.
-pub(super) fn figure_17(lab: &Lab<'_>, tell: &mut dyn FnMut(&str)) -> Result<Vec<Section>, Unmade> {
+pub(super) fn figure_17(
+    lab: &Lab<'_>,
+    tell: &mut dyn FnMut(&str),
+    made: &mut Vec<Section>,
+) -> Result<(), Unmade> {
     tell("channels");
     let rows = bench(lab, "channels")?;
     let columns = CHANNELS.map(|channel| column(channel, Kind::Measured));
-    let mut sections = Vec::new();
     for ((transport, told), number, chart) in [
         (TRANSPORTS[0], "Figure 17, TCP", "figure-17-tcp.svg"),
         (
@@ -50,9 +53,9 @@ pub(super) fn figure_17(lab: &Lab<'_>, tell: &mut dyn FnMut(&str)) -> Result<Vec
             "Paper: each channel is the fastest of some use, and none replaces another; its bars \
              are drawn and not told",
         );
-        sections.push(section.by(&command("channels")));
+        made.push(section.by(&command("channels")));
     }
-    Ok(sections)
+    Ok(())
 }
 
 /// The rows of a part over a transport, by size.
@@ -75,7 +78,11 @@ fn of_part(section: &mut Section, rows: &[Row], (part, name): (&str, &str), tran
 }
 
 /// Credits by CRMA, in times of those by messages.
-pub(super) fn figure_18(lab: &Lab<'_>, tell: &mut dyn FnMut(&str)) -> Result<Vec<Section>, Unmade> {
+pub(super) fn figure_18(
+    lab: &Lab<'_>,
+    tell: &mut dyn FnMut(&str),
+    made: &mut Vec<Section>,
+) -> Result<(), Unmade> {
     tell("credits");
     let rows = bench(lab, "credits")?;
     let ways = [
@@ -85,6 +92,8 @@ pub(super) fn figure_18(lab: &Lab<'_>, tell: &mut dyn FnMut(&str)) -> Result<Vec
         ("both ways", "shared memory", "both ways, shared memory"),
     ];
     let columns = ways.map(|(.., name)| column(name, Kind::Measured));
+    // The paper's link is neither of ours.
+    let columns = [&columns[..], &[column("the paper's link", Kind::Measured)]].concat();
     let title = "bandwidth with credits by CRMA, in times of credits by messages";
     let mut section = Section::new("Figure 18", title, &columns);
     let by_crma = |row: &&Row| row.what == "credits by CRMA";
@@ -99,14 +108,13 @@ pub(super) fn figure_18(lab: &Lab<'_>, tell: &mut dyn FnMut(&str)) -> Result<Vec
             };
             ours(rows.iter().find(of).and_then(|row| row.ratio))
         });
-        section.row(format!("{} a message", size(bytes)), cells.into());
+        let cells = cells.into_iter().chain([ours(None)]);
+        section.row(format!("{} a message", size(bytes)), cells.collect());
     }
     let (least, most) = paper::CREDITS_FASTER;
     for (name, times) in [("the paper, large", least), ("the paper, small", most)] {
-        section.row(
-            name,
-            vec![cell(times, None), ours(None), ours(None), ours(None)],
-        );
+        let ours = ways.map(|_| ours(None)).into_iter();
+        section.row(name, ours.chain([cell(times, None)]).collect());
     }
     section.charts = vec!["figure-18.svg"];
     section.note(
@@ -114,14 +122,16 @@ pub(super) fn figure_18(lab: &Lab<'_>, tell: &mut dyn FnMut(&str)) -> Result<Vec
          hardware. Here it is one where memory is shared; over TCP it is a frame ahead of those \
          that wait, and both kinds pass the same socket",
     );
-    Ok(vec![section.by(&command("credits"))])
+    made.push(section.by(&command("credits")));
+    Ok(())
 }
 
 /// Accelerators of a donor.
 pub(super) fn figure_16a(
     lab: &Lab<'_>,
     tell: &mut dyn FnMut(&str),
-) -> Result<Vec<Section>, Unmade> {
+    made: &mut Vec<Section>,
+) -> Result<(), Unmade> {
     tell("accelerators");
     let rows = bench(lab, "accelerators")?;
     let columns = TRANSPORTS.map(|(_, told)| column(told, Kind::Measured));
@@ -150,7 +160,8 @@ pub(super) fn figure_16a(
          and not told. Ours are threads of this machine and of its donor, another process of this \
          machine: no more of them work at once than there are processors",
     );
-    Ok(vec![section.by(&command("accelerators"))])
+    made.push(section.by(&command("accelerators")));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 //! brings pages are commands of `rhythm venice`, processes of their own.
 
 use super::options::VeniceOptions;
+use super::ready::ready;
 use super::unmade::Unmade;
 use crate::reproduce::children::{Folder, Process};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
@@ -16,6 +17,10 @@ use std::time::{Duration, Instant};
 
 /// Who is not done by then never will be.
 const PATIENCE: Duration = Duration::from_secs(1800);
+/// Who has not said its first line by then never will, nor the rest of what it says.
+const SAYS_PATIENCE: Duration = Duration::from_secs(120);
+/// What `rhythm venice run` says where the system does not let it answer page faults.
+const REFUSED: &str = "userfaultfd is refused";
 /// How often it is looked.
 const LOOK: Duration = Duration::from_millis(5);
 /// Memory that a program is to have at the donor, for each byte of its data: what it frees and
@@ -30,6 +35,8 @@ pub(super) struct Lab<'a> {
     pub(super) options: &'a VeniceOptions,
     pub(super) folder: Folder,
     files: Cell<usize>,
+    /// Why memory of others cannot be had here, if it cannot; found out once.
+    refused: OnceCell<Option<String>>,
 }
 
 /// Where a program's memory is.
@@ -46,6 +53,11 @@ pub(super) enum Memory {
 }
 
 impl Memory {
+    /// Whether some of it is at a donor.
+    pub(super) fn is_remote(self) -> bool {
+        self != Memory::Here
+    }
+
     /// Of data of so many bytes, so many percent at this donor.
     pub(super) fn remote(donor: SocketAddr, bytes: u64, percent: u64) -> Memory {
         Memory::Remote {
@@ -60,8 +72,16 @@ impl Memory {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) output: String,
-    /// Page faults that were answered from elsewhere.
-    pub(super) faults: u64,
+    /// What `rhythm venice run` told of its pages, if that ran it.
+    paged: Option<Paged>,
+}
+
+/// What became of a program's pages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Paged {
+    faults: u64,
+    /// Those whose page came of the donor.
+    fetched: u64,
 }
 
 /// A program that runs; it ends when this is dropped.
@@ -69,6 +89,7 @@ pub(super) struct Ended {
 pub(super) struct Running {
     process: Process,
     name: String,
+    began: Instant,
     output: PathBuf,
     errors: PathBuf,
 }
@@ -79,6 +100,7 @@ impl<'a> Lab<'a> {
             options,
             folder,
             files: Cell::new(0),
+            refused: OnceCell::new(),
         }
     }
 
@@ -138,6 +160,7 @@ impl<'a> Lab<'a> {
         Ok(Running {
             process,
             name: name.to_owned(),
+            began: Instant::now(),
             output,
             errors,
         })
@@ -153,7 +176,21 @@ impl<'a> Lab<'a> {
         let mut command = self.rhythm(&["venice", "lend", "--listen", "127.0.0.1:0"]);
         command.args(["--memory", &bytes.to_string(), "--key-file"]);
         command.arg(self.key());
-        self.lender(command)
+        let (process, address) = self.lender(command)?;
+        // Whoever may not have memory of others is told so before a program is run for a while, and
+        // figures are left out then: they have not failed.
+        match self.refused.get_or_init(|| self.refused(address)) {
+            Some(why) if why.contains(REFUSED) => Err(Unmade::Lacking(why.clone())),
+            Some(why) => Err(Unmade::Failed(why.clone())),
+            None => Ok((process, address)),
+        }
+    }
+
+    /// Why a program that does nothing has no memory of this donor, if it has none.
+    fn refused(&self, donor: SocketAddr) -> Option<String> {
+        let memory = Memory::remote(donor, 0, 75);
+        let tried = self.run("true", self.with(memory, Path::new("true"), &[]));
+        tried.err().map(|why| why.to_string())
     }
 
     /// Who lends, when it says where.
@@ -183,6 +220,7 @@ impl<'a> Lab<'a> {
             && line.last() != Some(&b'\n')
         {
             let mut byte = [0];
+            ready(output, SAYS_PATIENCE).map_err(Unmade::of(&program))?;
             match output.read(&mut byte).map_err(Unmade::of(&program))? {
                 0 => break,
                 _ => line.push(byte[0]),
@@ -199,50 +237,65 @@ impl<'a> Lab<'a> {
 
     /// What one says until it ends, after its first line.
     pub(super) fn rest(&self, mut process: Process) -> Result<String, Unmade> {
-        let mut text = String::new();
-        if let Some(mut output) = process.0.stdout.take() {
-            output
-                .read_to_string(&mut text)
-                .map_err(Unmade::of("a program's output"))?;
+        let mut text = Vec::new();
+        let Some(mut output) = process.0.stdout.take() else {
+            return Ok(String::new());
+        };
+        let of = || Unmade::of("a program's output");
+        let mut part = [0; 4096];
+        loop {
+            ready(&output, SAYS_PATIENCE).map_err(of())?;
+            match output.read(&mut part).map_err(of())? {
+                0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
+                length => text.extend(&part[..length]),
+            }
         }
-        Ok(text)
     }
 }
 
 impl Running {
     /// Waits until it has ended.
     pub(super) fn ended(mut self) -> Result<Ended, Unmade> {
-        let start = Instant::now();
-        let failed = |what: String| Unmade::Failed(what);
-        let status: ExitStatus = loop {
-            match self.process.0.try_wait() {
-                Ok(Some(status)) => break status,
-                Ok(None) if start.elapsed() > PATIENCE => {
-                    let waited = PATIENCE.as_secs();
-                    return Err(failed(format!(
-                        "{} has not ended for {waited} s",
-                        self.name
-                    )));
-                }
-                Ok(None) => thread::sleep(LOOK),
-                Err(error) => return Err(Unmade::of(&self.name)(error)),
+        let status = loop {
+            match self.status()? {
+                Some(status) => break status,
+                None => thread::sleep(LOOK),
             }
         };
         if !status.success() {
-            let said = self.said();
-            return Err(failed(format!("{} ended with {status}: {said}", self.name)));
+            let (name, said) = (&self.name, self.said());
+            return Err(Unmade::Failed(format!(
+                "{name} ended with {status}: {said}"
+            )));
         }
         let errors = fs::read_to_string(&self.errors).unwrap_or_default();
         let output = fs::read_to_string(&self.output);
         Ok(Ended {
             output: output.map_err(Unmade::of(self.output.display()))?,
-            faults: faults(&errors).unwrap_or(0),
+            paged: paged(&errors),
         })
     }
 
     /// Whether it is over.
-    pub(super) fn has_ended(&mut self) -> bool {
-        !matches!(self.process.0.try_wait(), Ok(None))
+    ///
+    /// # Errors
+    /// It will never be.
+    pub(super) fn has_ended(&mut self) -> Result<bool, Unmade> {
+        self.status().map(|status| status.is_some())
+    }
+
+    /// How it ended, if it has.
+    fn status(&mut self) -> Result<Option<ExitStatus>, Unmade> {
+        let status = self.process.0.try_wait();
+        match status.map_err(Unmade::of(&self.name))? {
+            None if self.began.elapsed() > PATIENCE => {
+                let (name, waited) = (&self.name, PATIENCE.as_secs());
+                Err(Unmade::Failed(format!(
+                    "{name} has not ended for {waited} s"
+                )))
+            }
+            status => Ok(status),
+        }
     }
 
     /// The last that it said.
@@ -260,14 +313,46 @@ fn said(errors: &Path) -> String {
     text.trim_end().lines().next_back().unwrap_or("").to_owned()
 }
 
-/// What `rhythm venice run` tells at the end.
-fn faults(errors: &str) -> Option<u64> {
-    let lines = errors
-        .lines()
-        .filter_map(|line| line.strip_prefix("rhythm venice: "));
-    lines
-        .filter_map(|line| line.split_once(" faults (")?.0.parse().ok())
-        .next_back()
+impl Ended {
+    /// Page faults of a program that was run so: none that were answered from elsewhere where all
+    /// of its memory was here.
+    ///
+    /// # Errors
+    /// Its memory was to be remote, and nothing of it ever came of the donor: what was measured is
+    /// something else.
+    pub(super) fn faults(&self, memory: Memory) -> Result<u64, Unmade> {
+        match (memory.is_remote(), self.paged) {
+            (false, _) => Ok(0),
+            (
+                true,
+                Some(Paged {
+                    faults,
+                    fetched: 1..,
+                }),
+            ) => Ok(faults),
+            (true, paged) => Err(Unmade::Failed(format!(
+                "none of its pages came of the donor, where most were to be ({})",
+                match paged {
+                    Some(paged) => format!("{} faults", paged.faults),
+                    None => "`rhythm venice run` told of no faults".to_owned(),
+                }
+            ))),
+        }
+    }
+}
+
+/// What `rhythm venice run` tells at the end: `270519 faults (2168 first touches, 250000 of
+/// the donor, ...`.
+fn paged(errors: &str) -> Option<Paged> {
+    let mut lines = errors.lines().rev();
+    lines.find_map(|line| {
+        let line = line.strip_prefix("rhythm venice: ")?;
+        let (faults, rest) = line.split_once(" faults (")?;
+        let (_, rest) = rest.split_once(" first touches, ")?;
+        let (fetched, _) = rest.split_once(" of the donor")?;
+        let (faults, fetched) = (faults.parse().ok()?, fetched.parse().ok()?);
+        Some(Paged { faults, fetched })
+    })
 }
 
 #[cfg(test)]
@@ -284,8 +369,29 @@ mod tests {
             (100_u64 << 20).abs_diff(local) < 1000 && remote > 400 << 20,
             "{local}"
         );
-        let text = "x\nrhythm venice: 270519 faults (2168 first touches)\n";
-        assert_eq!(faults(text), Some(270_519));
-        assert_eq!(faults("nothing\n"), None);
+        let text = "x\nrhythm venice: 270519 faults (2168 first touches, 250000 of the donor, 7.1 \
+            % of the others met here); 7 pages fetched ahead\n";
+        let (faults, fetched) = (270_519, 250_000);
+        assert_eq!(paged(text), Some(Paged { faults, fetched }));
+        assert_eq!(paged("nothing\n"), None);
+    }
+
+    #[test]
+    fn memory_that_was_never_remote_is_no_figure() {
+        let donor = SocketAddr::from(([127, 0, 0, 1], 7));
+        let remote = Memory::remote(donor, 400 << 20, 75);
+        let of = |paged: Option<Paged>| {
+            let output = String::new();
+            let faults = Ended { output, paged }.faults(remote);
+            faults.map_err(|why| why.to_string())
+        };
+        let (faults, fetched) = (9, 5);
+        assert_eq!(of(Some(Paged { faults, fetched })), Ok(9));
+        for paged in [None, Some(Paged { faults, fetched: 0 })] {
+            assert!(
+                of(paged).is_err_and(|why| why.contains("came of the donor")),
+                "{paged:?}"
+            );
+        }
     }
 }

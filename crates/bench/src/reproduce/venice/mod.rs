@@ -17,6 +17,7 @@ mod cache;
 mod channels;
 mod chart;
 mod costs;
+mod database;
 mod lab;
 mod latency;
 mod link;
@@ -25,7 +26,7 @@ mod namespaces;
 mod nic;
 mod options;
 mod paper;
-mod postgres;
+mod ready;
 mod redis;
 mod unmade;
 mod workload;
@@ -57,8 +58,9 @@ pub struct VeniceReport {
     pub failed: Vec<String>,
 }
 
-/// Makes a figure, and tells each of its steps when it begins.
-type Make = fn(&Lab<'_>, &mut dyn FnMut(&str)) -> Result<Vec<Section>, Unmade>;
+/// Makes a figure, and tells each of its steps when it begins. What sections there are is made,
+/// whatever becomes of the rest.
+type Make = fn(&Lab<'_>, &mut dyn FnMut(&str), &mut Vec<Section>) -> Result<(), Unmade>;
 
 /// How a figure is made.
 struct Part {
@@ -84,14 +86,14 @@ fn parts(lab: &Lab<'_>) -> Vec<Part> {
             memory::figure_15,
         ),
         part(Figure::Sixteen, 1, channels::figure_16a),
-        part(Figure::Sixteen, nic::STEPS, nic::figure_16b),
+        part(Figure::Sixteen, nic::steps(lab), nic::figure_16b),
         part(Figure::Seventeen, 1, channels::figure_17),
         part(Figure::Eighteen, 1, channels::figure_18),
     ]
 }
 
 /// Makes the figures, and writes tables (venice.md), data (venice.json) and charts (SVG) into the
-/// folder; `progress` is called at each step.
+/// folder, after each part; `progress` is called at each step.
 ///
 /// # Errors
 /// The folder cannot be written. Figures that are not made are none: the report says why.
@@ -121,21 +123,25 @@ pub fn run_venice(
             progress(ReproduceProgress { done, of, what });
             done += 1;
         };
-        match (part.make)(&lab, &mut tell) {
-            Ok(sections) => report.sections.extend(sections),
+        match (part.make)(&lab, &mut tell, &mut report.sections) {
+            Ok(()) => {}
             Err(Unmade::Lacking(why)) => report.lacking.push(format!("{}: {why}", part.figure)),
             Err(Unmade::Failed(why)) => report.failed.push(format!("{}: {why}", part.figure)),
         }
         before += part.steps;
+        report.write(options)?;
     }
-    let mut files = chart::draw(&report.sections)?;
-    files.push(("venice.md", report.markdown()));
-    files.push(("venice.json", serde_json::to_string_pretty(&report)? + "\n"));
-    write(files, &options.out)?;
     Ok(report)
 }
 
 impl VeniceReport {
+    fn write(&self, options: &VeniceOptions) -> Result<(), ReproduceError> {
+        let mut files = chart::draw(&self.sections)?;
+        files.push(("venice.md", self.markdown()));
+        files.push(("venice.json", serde_json::to_string_pretty(self)? + "\n"));
+        write(files, &options.out)
+    }
+
     /// As Markdown.
     fn markdown(&self) -> String {
         let mut text = String::from("# Venice: the paper's evaluation\n\n");

@@ -3,14 +3,14 @@
 
 use super::lab::Lab;
 use super::unmade::Unmade;
-use crate::reproduce::children::Process;
+use crate::reproduce::children::{Process, output};
 use std::ffi::OsStr;
 use std::fs;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a namespace may take to be there.
+/// How long a namespace may take to be there, and a command in it.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -67,8 +67,8 @@ impl Machine {
     pub(super) fn does(&self, words: &str) -> Result<(), Unmade> {
         let mut parts = words.split(' ');
         let mut command = self.command(parts.next().unwrap_or_default());
-        let output = command.args(parts).stdin(Stdio::null()).output();
-        let why = match output {
+        let done = output(command.args(parts).stdin(Stdio::null()), PATIENCE);
+        let why = match done {
             Ok(output) if output.status.success() => return Ok(()),
             Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
             Err(error) => error.to_string(),
@@ -102,9 +102,10 @@ impl Machine {
         // Which namespace's it is depends on who writes it.
         let mut command = self.command("sh");
         command.args(["-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"]);
-        let status = command.status().map_err(Unmade::of("ip_forward"))?;
+        let done = output(command.stdin(Stdio::null()), PATIENCE);
+        let done = done.map_err(Unmade::of("ip_forward"))?;
         let refused = || Unmade::Lacking("packets are not sent on: ip_forward is refused".into());
-        status.success().then_some(()).ok_or_else(refused)
+        done.status.success().then_some(()).ok_or_else(refused)
     }
 
     /// `rhythm` with these words, on this machine.

@@ -142,6 +142,24 @@ pub struct VeniceOptions {
 }
 
 #[cfg(test)]
+impl VeniceOptions {
+    /// For a test, whose programs are in this folder.
+    pub(super) fn made_up(folder: &std::path::Path) -> VeniceOptions {
+        VeniceOptions {
+            program: folder.join("rhythm"),
+            out: folder.to_owned(),
+            figures: Figure::ALL.into(),
+            effort: VeniceEffort::QUICK,
+            redis: "redis-server".into(),
+            perl: "perl".into(),
+            machine: String::new(),
+            commit: String::new(),
+            command: String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -24,6 +24,7 @@ pub(super) const VALUE_BYTES: usize = 512;
 #[derive(Debug)]
 pub(super) struct Redis {
     process: Running,
+    memory: Memory,
     /// The server's own, which is a child's where its memory is elsewhere.
     pid: u32,
     stream: BufReader<UnixStream>,
@@ -63,9 +64,9 @@ impl Redis {
         let start = Instant::now();
         loop {
             if let Ok(stream) = UnixStream::connect(&socket) {
-                return Redis::of(process, stream).map_err(Unmade::of("redis-server"));
+                return Redis::of(process, memory, stream).map_err(Unmade::of("redis-server"));
             }
-            if process.has_ended() || start.elapsed() > PATIENCE {
+            if process.has_ended()? || start.elapsed() > PATIENCE {
                 let said = process.said();
                 return Err(Unmade::Failed(format!(
                     "redis-server does not serve: {said}"
@@ -75,12 +76,13 @@ impl Redis {
         }
     }
 
-    fn of(process: Running, stream: UnixStream) -> io::Result<Redis> {
+    fn of(process: Running, memory: Memory, stream: UnixStream) -> io::Result<Redis> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let mut redis = Redis {
             pid: process.id(),
             process,
+            memory,
             stream: BufReader::new(stream),
             empty_bytes: 0,
         };
@@ -198,7 +200,7 @@ impl Redis {
         sent.map_err(Unmade::of("redis-server"))?;
         // It closes the connection in the place of an answer.
         let _ = self.stream.read_to_end(&mut Vec::new());
-        self.process.ended().map(|ended| ended.faults)
+        self.process.ended()?.faults(self.memory)
     }
 }
 

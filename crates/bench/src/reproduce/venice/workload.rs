@@ -185,7 +185,7 @@ fn of_program(
     let outcome = serde_json::from_str(&ended.output);
     Ok(Run {
         outcome: outcome.map_err(|error| Unmade::Failed(format!("{name}: {error}")))?,
-        faults: ended.faults,
+        faults: ended.faults(memory)?,
     })
 }
 
@@ -208,7 +208,7 @@ fn has_berkeley(perl: &Path) -> Result<(), Unmade> {
 mod tests {
     use super::*;
     use crate::reproduce::children::Folder;
-    use crate::reproduce::venice::options::{Figure, VeniceEffort, VeniceOptions};
+    use crate::reproduce::venice::options::VeniceOptions;
     use std::fs::{self, Permissions};
     use std::net::SocketAddr;
     use std::os::unix::fs::PermissionsExt;
@@ -220,22 +220,12 @@ mod tests {
         let text = format!(
             "#!/bin/sh\nfound=a; seconds=2\n\
              if [ $1 = venice ]; then\n  found={found}; seconds=5\n  \
-             echo 'rhythm venice: 77 faults (1 first touches)' >&2\nfi\n\
+             echo 'rhythm venice: 77 faults (1 first touches, 70 of the donor, 0 % of x)' >&2\nfi\n\
              echo '{{\"seconds\":'$seconds',\"result\":\"'$found'\",\"bytes\":8388608}}'\n"
         );
         fs::write(&program, text).expect("it is written");
         fs::set_permissions(&program, Permissions::from_mode(0o700)).expect("it is ours");
-        let options = VeniceOptions {
-            program,
-            out: folder.path().to_owned(),
-            figures: Figure::ALL.into(),
-            effort: VeniceEffort::QUICK,
-            redis: "redis-server".into(),
-            perl: "perl".into(),
-            machine: String::new(),
-            commit: String::new(),
-            command: String::new(),
-        };
+        let options = VeniceOptions::made_up(folder.path());
         let lab = Lab::new(&options, folder);
         let donor = SocketAddr::from(([127, 0, 0, 1], 1));
         let ways = |bytes| vec![Memory::Here, Memory::remote(donor, bytes, 75)];
