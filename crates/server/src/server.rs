@@ -69,8 +69,7 @@ pub struct ServerParts {
 /// Sockets that listen already, in place of those that the options ask for.
 #[derive(Debug, Default)]
 pub struct Inherited {
-    /// Where clients connect; empty: where the options say, unless that is the default and others
-    /// were passed.
+    /// Where clients connect; empty: where the options say, unless there are some for TLS.
     pub clients: Vec<Listener>,
     /// Where those do that speak TLS; empty: where the options say.
     pub tls: Vec<Listener>,
@@ -82,12 +81,12 @@ impl Inherited {
     /// The settings of `[server]` in whose place these are, and where they listen.
     fn places(&self, options: &ServerOptions) -> Vec<(&'static str, String)> {
         let clients = [
-            ("listen", &self.clients, &options.listen),
+            (listeners::LISTEN, &self.clients, &options.listen),
             ("tls_listen", &self.tls, &options.tls_listen),
         ];
         let any_is_passed = !self.clients.is_empty() || !self.tls.is_empty();
-        let replaced = clients.into_iter().filter(|(_, passed, places)| {
-            let are_its_own = listeners::are_its_own(places, passed, any_is_passed);
+        let replaced = clients.into_iter().filter(|(setting, passed, places)| {
+            let are_its_own = listeners::are_its_own(setting, passed, any_is_passed);
             !passed.is_empty() || !places.is_empty() && !are_its_own
         });
         let clients =

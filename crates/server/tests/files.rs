@@ -191,12 +191,19 @@ fn how_long_files_may_be_kept_is_said_with_all_of_them_and_of_nothing_else() {
         let server = serve_with(files, kept_for, |_| {}, None);
         let mut client = client(&server);
         let whole = client.get("/static/a.css");
-        let condition = format!("If-None-Match: {}\r\n", whole.header("etag").expect("a tag"));
+        let condition = format!(
+            "If-None-Match: {}\r\n",
+            whole.header("etag").expect("a tag")
+        );
         let part = client.with("GET /static/a.css", "Range: bytes=0-1\r\n", "");
         let unchanged = client.with("GET /static/a.css", &condition, "");
         for (response, status) in [(whole, 200), (part, 206), (unchanged, 304)] {
             assert_eq!(response.status, status);
-            assert_eq!(response.header("cache-control"), Some("max-age=60"), "{status}");
+            assert_eq!(
+                response.header("cache-control"),
+                Some("max-age=60"),
+                "{status}"
+            );
         }
         for path in ["/hello?name=a", "/static/none"] {
             assert_eq!(client.get(path).header("cache-control"), None, "{path}");

@@ -220,7 +220,9 @@ fn sweep(temporary: &Path) {
         let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
         let process = number.and_then(|rest| rest.split_once('-')?.0.parse::<u32>().ok());
         let is_gone = |process: u32| !Path::new(&format!("/proc/{process}")).exists();
-        if !process.is_some_and(is_gone) {
+        // Anybody may have made something of that name, such as a FIFO that nobody opens.
+        let is_folder = || entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if !process.is_some_and(is_gone) || !is_folder() {
             continue;
         }
         // Those of other users cannot be opened, and stay.

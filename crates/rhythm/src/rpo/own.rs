@@ -83,11 +83,6 @@ pub(crate) fn start(
     let Some(how) = args.rpo else {
         return Ok(None);
     };
-    daemon::sees_load().context(
-        "--rpo: /proc/stat, which tells how busy CPUs are, cannot be read. Where that is because \
-         systemd shows the server processes alone, `systemctl edit rhythm` has it show the rest: \
-         [Service], ProcSubset=all",
-    )?;
     let full: CpuSet = (control.cores().context("the workers' CPUs")?.into_iter()).collect();
     let fewer = match &args.rpo_fewer_cpus {
         Some(list) => {
@@ -111,6 +106,13 @@ pub(crate) fn start(
             topology.one_per_core(&full)
         }
     };
+    if how != How::OnePerCore {
+        daemon::sees_load().context(
+            "--rpo: /proc/stat, which tells how busy CPUs are, cannot be read. Where that is \
+             because systemd shows the server processes alone, `systemctl edit rhythm` has it show \
+             the rest: [Service], ProcSubset=all",
+        )?;
+    }
     let admin = match args.rpo_admin {
         Some(at) => Some((super::listen("--rpo-admin", at)?, Vec::new())),
         None => None,

@@ -36,21 +36,18 @@ impl fmt::Display for Places {
     }
 }
 
-/// Whether places are somebody's wish. A default is what there is to be where nothing else is.
-fn is_wish(places: &[ListenAt]) -> bool {
-    !places.is_empty() && places != ServerSettings::default().listen
+/// Whether a server listens at the places of a setting: where no socket of its own kind was passed,
+/// and where it speaks no TLS, none at all. Who passes a socket for TLS alone has not asked for
+/// another beside it that everybody can read.
+pub(super) fn are_its_own(setting: &str, own: &[Listener], any_is_passed: bool) -> bool {
+    own.is_empty() && (setting != LISTEN || !any_is_passed)
 }
 
-/// Whether a server listens at the places of a setting: where no socket of its own kind was passed.
-/// Where others were, only if the places are somebody's wish.
-pub(super) fn are_its_own(places: &[ListenAt], own: &[Listener], any_is_passed: bool) -> bool {
-    own.is_empty() && (!any_is_passed || is_wish(places))
-}
+/// The setting of where clients connect that speak no TLS.
+pub(super) const LISTEN: &str = "listen";
 
 fn warn_of_unused(setting: &str) {
-    tracing::warn!(
-        "`{setting}` of [server] is not used: a socket was passed in its place (LISTEN_FDS)"
-    );
+    tracing::warn!("`{setting}` of [server] is not used: sockets were passed (LISTEN_FDS)");
 }
 
 /// Where clients come in: through the sockets that were inherited, each of which all workers have;
@@ -62,18 +59,18 @@ pub(super) fn entrances(
 ) -> Result<Entrances, StartError> {
     let workers = options.workers;
     let settings = [
-        ("listen", &options.listen, Role::default()),
+        (LISTEN, &options.listen, Role::default()),
         ("tls_listen", &options.tls_listen, TLS),
     ];
     let any_is_passed = inherited.iter().any(|listeners| !listeners.is_empty());
     let mut groups: Vec<(Role, Vec<Listener>)> = Vec::new();
     for ((setting, places, role), inherited) in settings.into_iter().zip(inherited) {
-        if !inherited.is_empty() && is_wish(places) {
-            warn_of_unused(setting);
-        }
-        if are_its_own(places, &inherited, any_is_passed) {
+        if are_its_own(setting, &inherited, any_is_passed) {
             let bound = bind_all(setting, places, options)?;
             groups.extend(bound.into_iter().map(|group| (role, group)));
+        } else if !places.is_empty() && *places != ServerSettings::default().listen {
+            // A default is nobody's wish.
+            warn_of_unused(setting);
         }
         groups.extend(inherited.into_iter().map(|one| (role, vec![one])));
     }
