@@ -23,6 +23,7 @@ pub use listen::{Address, BindError};
 use crate::etcd::Kept;
 use crate::lines;
 use crate::membership::{Membership, Transport};
+use crate::ring::SESSIONS;
 use crate::ring::ether::ETHER_TYPE;
 use crate::shared::{Settings, Shared, Start};
 use crate::store::{FileError, OpenError, Store, StoreError, StoreOptions};
@@ -339,7 +340,9 @@ fn start_backbone(
         ..WorkerOptions::default()
     };
     let session = SystemTime::now().duration_since(UNIX_EPOCH);
-    let session = session.map_or(1, |since| since.as_nanos() as u64);
+    let session = session.map_or(0, |since| since.as_nanos() as u64);
+    // Lives that begin in one millisecond are not to be told apart.
+    let session = (session - session % SESSIONS).max(SESSIONS);
     let (shared, ring) = (Arc::clone(shared), ring.clone());
     let make = move |_: WorkerThread<'_, RingOrder>| {
         // What it says is awaited by other nodes, which take it for dead otherwise, and it is

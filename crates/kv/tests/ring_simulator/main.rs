@@ -19,6 +19,7 @@ mod leases;
 mod leave;
 mod network;
 mod random;
+mod refused;
 mod sent_anew;
 mod slow;
 mod stall;

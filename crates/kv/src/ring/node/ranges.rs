@@ -189,7 +189,7 @@ impl Node {
             complete & 1 << range != 0
         };
         let first = alive.clone().find(has).or_else(|| alive.next());
-        self.is_settled(now) && first == Some(self.me)
+        self.is_settled(now) && first == Some(self.me) && !self.is_with_refused(range, now)
     }
 
     /// Finds the targets of a range: of the nodes that are there the first, one more than copies
