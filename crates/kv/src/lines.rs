@@ -187,13 +187,27 @@ impl Lines {
         error: &dyn Display,
         now: Time,
     ) {
+        self.complain(id, error, now);
+        self.abort(port, id);
+    }
+
+    /// What comes on a connection is no good, as is known: it is closed behind a last word.
+    #[cfg(feature = "consensus")]
+    pub(crate) fn dismiss(&mut self, port: &mut dyn Port, id: ConnectionId, word: &[u8]) {
+        self.answer(port, id, word);
+        if self.coming.remove(id).is_some() {
+            port.close(id);
+        }
+    }
+
+    /// Says in the log that what comes on a connection is no good.
+    pub(crate) fn complain(&mut self, id: ConnectionId, error: &dyn Display, now: Time) {
         if let Some(coming) = self.coming.get(id)
             && let Some(left_out) = self.refusals.line(now)
         {
             let from = coming.from;
             tracing::warn!(%error, %from, left_out, "a connection of the backbone is dropped");
         }
-        self.abort(port, id);
     }
 
     fn abort(&mut self, port: &mut dyn Port, id: ConnectionId) {
