@@ -1,5 +1,5 @@
-//! Who is there: nodes are greeted, heard, and taken for dead. What holds of one life of a node says
-//! nothing of another: that one may be a second node of its name (`refused.rs`).
+//! Who is there: nodes are greeted, heard, and taken for dead. What holds of one life of a node
+//! says nothing of another: that one may be a second node of its name (`refused.rs`).
 
 use super::super::link::Link;
 use super::super::wire::Head;

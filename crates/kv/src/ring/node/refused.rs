@@ -117,6 +117,12 @@ impl Node {
         now.since(refused.heard) < self.options.settled_after
     }
 
+    /// Whether a node of this number speaks that is refused, or refuses this one.
+    pub(super) fn refuses(&self, node: usize, now: Time) -> bool {
+        let mut refused = self.refused.iter();
+        refused.any(|((of, _), refused)| *of == node && self.speaks(refused, now))
+    }
+
     /// Why this node does not begin: it has nothing, and a node is there that was told something
     /// else, or has its name. That one serves something, or may soon where nobody is known to.
     pub(super) fn is_kept_by(&self, now: Time) -> Option<&str> {
