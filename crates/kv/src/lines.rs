@@ -7,7 +7,8 @@
 
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{
-    Accepted, Client, ConnectionId, ConnectionTable, Ended, Flushed, Outgoing, Peer, Port, Time,
+    Accepted, Client, ConnectionId, ConnectionTable, Ended, Flushed, Outgoing, Peer, Port, Sent,
+    Time,
 };
 use std::fmt::Display;
 use std::time::Duration;
@@ -28,6 +29,8 @@ struct Line {
     is_open: bool,
     out: Outgoing,
     again_at: Time,
+    /// What came on it, and is no whole frame yet.
+    answer: Vec<u8>,
 }
 
 /// A connection on which frames come.
@@ -115,6 +118,33 @@ impl Lines {
         }
     }
 
+    /// Says something to who opened a connection, where it takes that at once: it cannot be reached
+    /// otherwise, maybe. It reads it as an [answer](Self::take_answer).
+    pub(crate) fn answer(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8]) {
+        if self.coming.get(id).is_none() {
+            return;
+        }
+        match port.send(id, bytes) {
+            Sent::Taken(count) if count == bytes.len() => {}
+            // What would come next would not be read.
+            Sent::Taken(_) => self.abort(port, id),
+            Sent::Gone => drop(self.coming.remove(id)),
+        }
+    }
+
+    /// The bytes that came on a line from who it goes to, and that are no whole frame yet, to be
+    /// [kept](Self::keep_answer) again.
+    pub(crate) fn take_answer(&mut self, id: ConnectionId) -> Option<Vec<u8>> {
+        let line = self.line(id)?;
+        Some(std::mem::take(&mut line.answer))
+    }
+
+    pub(crate) fn keep_answer(&mut self, id: ConnectionId, bytes: Vec<u8>) {
+        if let Some(line) = self.line(id) {
+            line.answer = bytes;
+        }
+    }
+
     fn line(&mut self, id: ConnectionId) -> Option<&mut Line> {
         self.lines.iter_mut().find(|line| line.id == Some(id))
     }
@@ -157,13 +187,27 @@ impl Lines {
         error: &dyn Display,
         now: Time,
     ) {
+        self.complain(id, error, now);
+        self.abort(port, id);
+    }
+
+    /// What comes on a connection is no good, as is known: it is closed behind a last word.
+    #[cfg(feature = "consensus")]
+    pub(crate) fn dismiss(&mut self, port: &mut dyn Port, id: ConnectionId, word: &[u8]) {
+        self.answer(port, id, word);
+        if self.coming.remove(id).is_some() {
+            port.close(id);
+        }
+    }
+
+    /// Says in the log that what comes on a connection is no good.
+    pub(crate) fn complain(&mut self, id: ConnectionId, error: &dyn Display, now: Time) {
         if let Some(coming) = self.coming.get(id)
             && let Some(left_out) = self.refusals.line(now)
         {
             let from = coming.from;
             tracing::warn!(%error, %from, left_out, "a connection of the backbone is dropped");
         }
-        self.abort(port, id);
     }
 
     fn abort(&mut self, port: &mut dyn Port, id: ConnectionId) {

@@ -44,7 +44,7 @@ mod written;
 pub use local::Local;
 pub(crate) use local::cas_ids;
 pub use members::{Lease, Member};
-pub use node::{Effects, Execute, Node, Options, Ticket, Unanswered};
+pub use node::{Effects, Execute, Node, Options, SESSIONS, Ticket, Unanswered};
 pub use placement::Placement;
 pub use road::Road;
 pub use roster::Roster;

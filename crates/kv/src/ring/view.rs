@@ -30,7 +30,7 @@ pub struct Status {
 pub struct NodeStatus {
     /// It is there.
     pub is_alive: bool,
-    /// It was told something else than this one, and is not spoken to.
+    /// It speaks, and refuses this one or is refused.
     pub is_refused: bool,
     /// Bytes that it has not acknowledged.
     pub unacknowledged: usize,

@@ -23,8 +23,8 @@ pub use listen::{Address, BindError};
 use crate::etcd::Kept;
 use crate::lines;
 use crate::membership::{Membership, Transport};
-use crate::ring::cas_ids;
 use crate::ring::ether::ETHER_TYPE;
+use crate::ring::{SESSIONS, cas_ids};
 use crate::shared::{Settings, Shared, Start};
 use crate::store::{CasIds, FileError, OpenError, Store, StoreError, StoreOptions};
 use crate::wire::Users;
@@ -149,7 +149,9 @@ impl Server {
         let start_unix = unix_now();
         // The session in which it speaks to other nodes: greater than those of its earlier lives.
         let session = SystemTime::now().duration_since(UNIX_EPOCH);
-        let session = session.map_or(1, |since| since.as_nanos() as u64);
+        let session = session.map_or(0, |since| since.as_nanos() as u64);
+        // Lives that begin in one millisecond are not to be told apart.
+        let session = (session - session % SESSIONS).max(SESSIONS);
         let node = settings.ring.as_ref().map(|ring| ring.me);
         let options = StoreOptions {
             memory: settings.memory as usize,

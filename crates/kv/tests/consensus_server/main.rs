@@ -4,6 +4,7 @@
 
 mod clients;
 mod ending;
+mod otherwise;
 
 use rhythm_kv::consensus::server::{Member, Server, ServerError, Settings};
 use std::fs;

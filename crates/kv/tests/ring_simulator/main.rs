@@ -21,6 +21,7 @@ mod leave;
 mod network;
 mod paused;
 mod random;
+mod refused;
 mod sent_anew;
 mod slow;
 mod stall;

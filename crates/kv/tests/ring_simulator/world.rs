@@ -9,7 +9,7 @@ use crate::history::{History, Write};
 use crate::leases::Leases;
 use crate::network::{self, Weather};
 use crate::random::Random;
-use rhythm_kv::ring::{Effects, Lease, Options, Placement, Roster, Scheme, Unanswered};
+use rhythm_kv::ring::{Effects, Lease, Options, Placement, Roster, SESSIONS, Scheme, Unanswered};
 use rhythm_net::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -330,7 +330,7 @@ impl World {
                     }
                     self.lives[node] += 1;
                     self.removed[node] = None;
-                    let session = 1000 * self.lives[node];
+                    let session = SESSIONS * self.lives[node];
                     let asked = self.now;
                     let lease = self.leases.as_mut().map(|all| all.renew(node, asked));
                     let members = self.leases.as_ref().map(Leases::members);

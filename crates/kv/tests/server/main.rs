@@ -6,6 +6,7 @@ mod copies;
 mod kept;
 mod observing;
 mod pipelined;
+mod refused;
 
 use rhythm_kv::server::{Address, Server};
 use rhythm_kv::shared::{Listen, Settings};

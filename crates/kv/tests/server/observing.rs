@@ -16,7 +16,7 @@ fn observed() -> Settings {
 }
 
 impl Running {
-    fn admin(&self) -> SocketAddr {
+    pub(crate) fn admin(&self) -> SocketAddr {
         let address = self.server.as_ref().and_then(Server::admin_address);
         address.expect("an admin listener")
     }
@@ -35,7 +35,7 @@ fn ask(at: SocketAddr, method: &str, path: &str, host: &str) -> (u16, String) {
     (status.expect("a status"), body.to_owned())
 }
 
-fn get(at: SocketAddr, path: &str) -> (u16, String) {
+pub(crate) fn get(at: SocketAddr, path: &str) -> (u16, String) {
     ask(at, "GET", path, "127.0.0.1")
 }
 

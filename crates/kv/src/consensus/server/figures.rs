@@ -6,7 +6,7 @@ use rhythm_net::Inbox;
 use rhythm_observe::admin::{self, Observed, Told};
 use rhythm_observe::{Count, HistogramSum, NANOSECOND, Sample, Writer};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// See the head of this file.
 #[derive(Debug, Default)]
@@ -34,6 +34,8 @@ pub(super) struct Figures {
     pub(super) disk_full: Count,
     /// It was told to end.
     pub(super) leaves: Count,
+    /// Who was told something else.
+    otherwise: Mutex<Option<String>>,
 }
 
 impl Figures {
@@ -47,17 +49,30 @@ impl Figures {
         self.is_full.set(u64::from(status.is_full));
     }
 
+    pub(super) fn set_otherwise(&self, said: Option<String>) {
+        *self
+            .otherwise
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = said;
+    }
+
     /// Why clients had better ask another node, if so.
-    fn ailment(&self) -> Option<&'static str> {
-        if self.leaves.get() > 0 {
-            Some("ending")
+    fn ailment(&self) -> Option<String> {
+        let ailment = if self.leaves.get() > 0 {
+            "ending"
         } else if self.leader.get() == 0 {
-            Some("no node leads")
+            let otherwise = self.otherwise.lock();
+            let otherwise = otherwise.unwrap_or_else(PoisonError::into_inner);
+            if let Some(said) = &*otherwise {
+                return Some(format!("no node leads; {said}"));
+            }
+            "no node leads"
         } else if self.is_full.get() > 0 {
-            Some("the disk is full")
+            "the disk is full"
         } else {
-            None
-        }
+            return None;
+        };
+        Some(ailment.to_owned())
     }
 }
 
@@ -79,7 +94,7 @@ impl<C: Send + 'static> Observed for Observable<C> {
                 let ailment = admin::ailment(worker).filter(|_| !is_ending);
                 Some(Told::health(ailment))
             }
-            b"/readyz" => Some(Told::health(self.figures.ailment())),
+            b"/readyz" => Some(Told::health(self.figures.ailment().as_deref())),
             b"/metrics" => {
                 let (figures, syncs) = (Arc::clone(&self.figures), Arc::clone(&self.syncs));
                 let tell = move |to: &mut Writer<'_>| encode(&figures, &syncs, to);

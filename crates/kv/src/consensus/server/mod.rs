@@ -13,6 +13,7 @@
 
 mod clients;
 mod figures;
+mod otherwise;
 mod watches;
 mod worker;
 
@@ -20,7 +21,9 @@ use super::journal::{Folder, FolderError};
 use super::node::{Node, OpenError, Options};
 use crate::checksum::checksum;
 use crate::lines;
+use crate::ring::Terms;
 use figures::{Figures, Observable};
+use otherwise::Otherwise;
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{DriverOptions, ListenError, ListenOptions, Listener, Peer, StartError, clock};
 use rhythm_observe::admin::{Admin, Names};
@@ -135,6 +138,15 @@ impl Settings {
         checksum([1, 0], lines.collect::<String>().as_bytes())
     }
 
+    /// What makes that number.
+    fn terms(&self) -> Terms {
+        let nodes = self.members.iter().enumerate().map(|(index, member)| {
+            let value = format!("{} {}", member.name, member.backbone);
+            (format!("node {} of the file", index + 1), value)
+        });
+        Terms::new(&self.members[self.me].name, nodes)
+    }
+
     /// A number that tells this node's journal from those of others. Nodes may move, so it has no
     /// addresses in it.
     fn whose(&self) -> u64 {
@@ -185,7 +197,9 @@ impl Server {
         let failure = Arc::new(Mutex::new(None));
         let figures = Arc::new(Figures::default());
         let (of_worker, failed) = (Arc::clone(&figures), Arc::clone(&failure));
-        let worker = Worker::new(node, peers.collect(), settings.me, of_worker, failed);
+        let otherwise = Otherwise::new(settings.terms());
+        let peers = peers.collect();
+        let worker = Worker::new(node, peers, settings.me, otherwise, of_worker, failed);
         let worker = Mutex::new(Some(worker));
         let count = settings.members.len();
         let worker_options = WorkerOptions {

@@ -5,6 +5,7 @@
 
 use super::clients::{Asks, Clients};
 use super::figures::Figures;
+use super::otherwise::Otherwise;
 use crate::consensus::journal::Folder;
 use crate::consensus::node::{Effects, Node, Read, Request, Ticket};
 use crate::lines::{Lines, take_frames};
@@ -37,6 +38,7 @@ pub(super) struct Worker {
     own: Own,
     clients: Clients,
     lines: Lines,
+    otherwise: Otherwise,
     effects: Effects,
     /// Who was last said to lead.
     leader: u64,
@@ -110,6 +112,7 @@ impl Worker {
         node: Node<Folder>,
         places: Vec<Peer>,
         me: usize,
+        otherwise: Otherwise,
         figures: Arc<Figures>,
         failure: Arc<Mutex<Option<io::Error>>>,
     ) -> Worker {
@@ -124,6 +127,7 @@ impl Worker {
             },
             clients: Clients::new(Arc::clone(&figures)),
             lines: Lines::new(me, places, UNTAKEN_MAX),
+            otherwise,
             effects: Effects::default(),
             leader: 0,
             leaves: None,
@@ -164,7 +168,14 @@ impl Worker {
 
     /// Whole frames of another node's go to the node.
     fn receive(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
-        // What comes on the lines that we began is of no interest: nothing is said there.
+        // On the lines that we began comes what others were told, if they do not understand us.
+        if let Some(mut answer) = self.lines.take_answer(id) {
+            answer.extend_from_slice(bytes);
+            if self.otherwise.take(&mut answer, now) {
+                self.lines.keep_answer(id, answer);
+            }
+            return;
+        }
         let Some(mut coming) = self.lines.take_coming(id, now) else {
             return;
         };
@@ -173,7 +184,12 @@ impl Worker {
         let length = Node::<Folder>::frame_length;
         match take_frames(&mut coming, KEPT, length, |frame| node.frame(frame)) {
             Ok(()) => self.lines.keep_coming(id, coming),
-            Err(error) => self.lines.refuse(port, id, &error, now),
+            Err(error) => {
+                if self.otherwise.said(now).is_none() {
+                    self.lines.complain(id, &error, now);
+                }
+                self.lines.dismiss(port, id, &self.otherwise.answer());
+            }
         }
     }
 
@@ -190,7 +206,8 @@ impl Worker {
     }
 
     /// Tells of how it is: in the log where another leads, and for who asks.
-    fn tell(&mut self) {
+    fn tell(&mut self, now: Time) {
+        self.figures.set_otherwise(self.otherwise.said(now));
         let status = self.own.node.status();
         let (keyspace, figures) = (self.own.node.keyspace(), &self.figures);
         figures.set_status(&status);
@@ -263,7 +280,7 @@ impl Handler for Worker {
             self.is_over = true;
         }
         self.is_over |= self.has_left(now);
-        self.tell();
+        self.tell(now);
     }
 
     fn wake_at(&self) -> Option<Time> {

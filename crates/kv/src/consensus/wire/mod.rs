@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The checksum's key is a digest of who the nodes are: what another keyspace's node sends is not
-//! understood. Numbers are little-endian, of 8 bytes unless said.
+//! understood, and is answered with the nodes that this one was told of, in the same way without a
+//! digest. Numbers are little-endian, of 8 bytes unless said.
 
 pub(super) mod bytes;
 
@@ -17,6 +18,10 @@ use raft::eraftpb::{ConfState, Entry, HardState, Message, MessageType, Snapshot}
 /// Bytes of a length.
 pub(super) const PREFIX: usize = 4;
 const SUM: usize = 8;
+/// What the checksum of what a node was told is keyed with.
+const TERMS_KEY: [u64; 2] = [3, 0];
+/// The longest frame with that.
+pub(super) const TERMS_MAX: usize = 4 << 10;
 /// The longest frame: a snapshot, or a message's entries and one more.
 pub(super) const FRAME_MAX: usize = 64 << 20;
 
@@ -131,6 +136,25 @@ pub(super) fn encode(digest: u64, message: &Message) -> Vec<u8> {
     let sum = checksum([digest, 0], &out);
     out.put_u64(sum);
     out
+}
+
+/// What a node was told, as a frame for one whose frames it does not understand.
+pub(super) fn encode_terms(text: &[u8]) -> Vec<u8> {
+    let length = (PREFIX + text.len() + SUM) as u32;
+    let mut out = length.to_le_bytes().to_vec();
+    out.extend_from_slice(text);
+    let sum = checksum(TERMS_KEY, &out);
+    out.put_u64(sum);
+    out
+}
+
+/// What another node was told, in a frame.
+pub(super) fn decode_terms(frame: &[u8]) -> Result<&[u8], NoFrame> {
+    let (said, sum) = frame.split_last_chunk::<SUM>().ok_or(NoFrame)?;
+    match checksum(TERMS_KEY, said).to_le_bytes() == *sum {
+        true => said.get(PREFIX..).ok_or(NoFrame),
+        false => Err(NoFrame),
+    }
 }
 
 /// How long the frame is that these bytes begin with, if that is to be seen yet.

@@ -114,6 +114,25 @@ impl Ether {
         Came::From(from)
     }
 
+    /// What an Ethernet frame is to carry that tells a node of this number, who was told something
+    /// else, what this one was told.
+    pub fn greeting(&self, to: usize) -> Vec<u8> {
+        let mut carried = Vec::new();
+        let greeting = Piece {
+            from: self.me as u8,
+            to: to as u8,
+            ring: self.ring,
+            stream: 0,
+            peer: 0,
+            seq: 0,
+            ack: 0,
+            got: 0,
+            bytes: [&self.greeting, &[]],
+        };
+        greeting.write(&mut carried);
+        carried
+    }
+
     /// Bytes that came from a node, in order. The reader takes whole frames off the front.
     pub fn coming(&mut self, from: usize) -> &mut Vec<u8> {
         &mut self.streams[from].coming

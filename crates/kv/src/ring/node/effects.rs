@@ -33,6 +33,8 @@ pub struct Effects {
     pub executes: Vec<Execute>,
     /// All workers are to have handed over what they wrote until now: then `Node::fenced`.
     pub fence: Option<u64>,
+    /// What is to be said on the connection on which a frame came, that its sender is refused.
+    pub refusal: Vec<u8>,
 }
 
 /// Who wants an answer.

@@ -64,6 +64,7 @@ mod presence;
 mod progress;
 mod ranges;
 mod reads;
+mod refused;
 mod status;
 mod sync;
 
@@ -78,6 +79,7 @@ use flushes::Flushes;
 use forwards::Forwards;
 pub use options::Options;
 use peer::Peer;
+pub use peer::SESSIONS;
 use progress::{Handing, Incoming, OwnLease, Pass, Refused, Sync, Waiter, Waiting};
 use rhythm_net::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -91,9 +93,9 @@ const STEP: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct Node {
     me: usize,
-    /// What it was told, and which others were told otherwise.
+    /// What it was told, and which others were told otherwise: their numbers, and of what digest.
     terms: Terms,
-    refused: BTreeMap<usize, Refused>,
+    refused: BTreeMap<(usize, u64), Refused>,
     options: Options,
     view: Arc<View>,
     started: Time,
@@ -159,7 +161,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that just began, in this session: a number greater than those of its earlier lives.
+    /// A node that just began, in this session: a number greater than those of its earlier lives,
+    /// and a multiple of [`SESSIONS`].
     /// It speaks to those that were told the same as it.
     pub fn new(
         terms: Terms,
@@ -255,7 +258,10 @@ impl Node {
         if head.ring != self.terms.digest() {
             // Messages are for another, who was there before this one.
             let greeting = if head.seq == 0 { messages } else { &[] };
-            return self.refuse(from, head.ring, greeting, now);
+            if self.refuse(from, head.ring, greeting, head.complete != 0, now) {
+                out.refusal = self.refusal(from);
+            }
+            return;
         }
         let is_ours = head.claims.len() == self.ranges() && self.is_member(from);
         if !is_ours || from == self.me {
@@ -264,6 +270,7 @@ impl Node {
         if !self.meet(from, &head, now, out) {
             return;
         }
+        self.see_whether_heard(from, &head, now, out);
         let peer = &mut self.peers[from];
         peer.heard = now;
         if head.count > peer.count {
@@ -299,6 +306,7 @@ impl Node {
             let is_about_us = head.peer == self.peers[from].mine;
             let had = if is_about_us { head.ack } else { 0 };
             self.forwards.retract(from, had);
+            self.peers[from].mine += 1;
             self.lose(from, now, out);
             // What comes of it yet is late.
             self.peers[from].last_session = head.session + 1;
@@ -366,6 +374,9 @@ impl Node {
                 let name = self.view.name(node);
                 tracing::warn!(node = name, why, "a node of the ring is taken for dead");
                 let is_heard = now.since(self.peers[node].heard) < self.options.dead_after;
+                if is_heard {
+                    self.bar(node, now);
+                }
                 // A new session: who was only slow begins anew, too.
                 self.peers[node].mine += 1;
                 self.lose(node, now, out);

@@ -3,6 +3,36 @@
 use super::super::link::Link;
 use rhythm_net::Time;
 
+/// A node that begins has sessions from a multiple of so many on, and no more than these: so others
+/// tell its lives.
+pub const SESSIONS: u64 = 1 << 20;
+
+/// Which life of a node a session is of.
+pub(super) fn life(session: u64) -> u64 {
+    session / SESSIONS
+}
+
+/// A life of a node that speaks beside the one that is there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Second {
+    pub(super) life: u64,
+    pub(super) since: Time,
+    pub(super) heard: Time,
+    /// When it was last told that it is refused.
+    pub(super) told: Option<Time>,
+}
+
+impl Second {
+    pub(super) fn new(life: u64, now: Time) -> Second {
+        Second {
+            life,
+            since: now,
+            heard: now,
+            told: None,
+        }
+    }
+}
+
 /// Another node, as this one knows it.
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -10,6 +40,12 @@ pub(super) struct Peer {
     pub(super) session: u64,
     /// Its last one: what comes of an earlier one is late.
     pub(super) last_session: u64,
+    /// Another life of it that speaks, too; and one that is not heard for a while.
+    pub(super) second: Option<Second>,
+    pub(super) barred: Option<(u64, Time)>,
+    /// Since when it says that it does not know our session, and when it was last told so.
+    pub(super) unheard: Option<Time>,
+    pub(super) told_unheard: Option<Time>,
     /// Ours with it.
     pub(super) mine: u64,
     /// How often what was under way with it was lost.
@@ -48,6 +84,10 @@ impl Peer {
         Peer {
             session: 0,
             last_session: 0,
+            second: None,
+            barred: None,
+            unheard: None,
+            told_unheard: None,
             mine,
             losses: 0,
             heard: now,

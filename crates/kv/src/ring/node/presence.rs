@@ -1,55 +1,21 @@
-//! Who is there: nodes are greeted, heard, taken for dead, and refused where they were told
-//! something else.
+//! Who is there: nodes are greeted, heard, and taken for dead. What holds of one life of a node
+//! says nothing of another: that one may be a second node of its name (`refused.rs`).
 
 use super::super::link::Link;
 use super::super::wire::Head;
-use super::progress::Refused;
+use super::peer::life;
 use super::{Effects, Node, Sync};
 use rhythm_net::Time;
 
 impl Node {
-    /// A node that was told otherwise said what. It is not spoken to, and that is said once.
-    pub fn refuse(&mut self, node: usize, digest: u64, theirs: &[u8], now: Time) {
-        let known = self.refused.get_mut(&node);
-        if let Some(refused) = known.filter(|refused| refused.digest == digest) {
-            refused.heard = now;
-            return;
-        }
-        let Some((name, differs)) = self.terms.differences(theirs) else {
-            return;
-        };
-        tracing::warn!(
-            node = name,
-            differs,
-            "a node of the ring was told something else: it is refused"
-        );
-        let said = format!("{name} was told something else: {differs}");
-        let heard = now;
-        self.refused.insert(
-            node,
-            Refused {
-                digest,
-                said,
-                heard,
-            },
-        );
-    }
-
-    /// Why this node does not begin: it serves nothing, nor does anybody that it knows, and a node
-    /// is there that was told something else. That one may serve everything, and would go on to:
-    /// clients would see two rings, of which each says that it has all.
-    pub(super) fn is_kept_by(&self, now: Time) -> Option<&str> {
-        let begins = self.claims.iter().all(|claim| claim.epoch == 0);
-        let lasts = |refused: &&Refused| now.since(refused.heard) < self.options.settled_after;
-        let refused = self.refused.values().find(lasts).filter(|_| begins);
-        refused.map(|refused| refused.said.as_str())
-    }
-
     /// Something came of a node of this ring, though no whole frame yet: it is there, and is told
-    /// that it gets through.
+    /// that it gets through. Where another life of it speaks as well, it may be of either.
     pub fn heard(&mut self, node: usize, now: Time) {
+        let lasts = self.options.dead_after;
         if let Some(peer) = self.peers.get_mut(node) {
-            peer.heard = now;
+            if peer.second.is_none_or(|second| now >= second.heard + lasts) {
+                peer.heard = now;
+            }
             peer.parts = peer.parts.wrapping_add(1);
         }
     }
@@ -79,25 +45,65 @@ impl Node {
         }
     }
 
+    /// Whether a frame of another life of a node counts from now on. While that which is known is
+    /// heard, it does not. An earlier one does where it knows the session that began when the last
+    /// was lost: what it says is not late.
+    fn succeeds(&self, from: usize, head: &Head, now: Time) -> bool {
+        let peer = &self.peers[from];
+        let is_later = head.session > peer.last_session;
+        match peer.session {
+            0 => is_later || head.peer == peer.mine,
+            _ => is_later && now.since(peer.heard) >= self.options.dead_after,
+        }
+    }
+
+    /// Whether a frame is of a life of its sender that took nothing, while another spoke that may.
+    fn is_barred(&self, from: usize, head: &Head, now: Time) -> bool {
+        let barred = self.peers[from].barred;
+        barred.is_some_and(|(of, until)| of == life(head.session) && now < until)
+    }
+
+    /// A node took nothing. What this one says comes to where the node is to be: where a second of
+    /// its name speaks, that is the one that is there, and it is to have its turn.
+    pub(super) fn bar(&mut self, node: usize, now: Time) {
+        let until = now + self.options.dead_after;
+        let peer = &mut self.peers[node];
+        let lasts = self.options.dead_after;
+        let other = peer.second.filter(|second| now < second.heard + lasts);
+        peer.barred = other.map(|_| (life(peer.session), until));
+    }
+
     /// Whether a frame is of its sender's last session; begins a new one.
     pub(super) fn meet(&mut self, from: usize, head: &Head, now: Time, out: &mut Effects) -> bool {
-        let peer = &mut self.peers[from];
-        if head.session < peer.last_session {
+        if self.is_barred(from, head, now) {
             return false;
         }
-        if head.session > peer.last_session {
+        let last = self.peers[from].last_session;
+        let is_other = last != 0 && life(head.session) != life(last);
+        if is_other && !self.succeeds(from, head, now) {
+            self.see_second(from, head, now, out);
+            return false;
+        }
+        if !is_other && head.session < last {
+            return false;
+        }
+        let peer = &mut self.peers[from];
+        if head.session != last {
             if peer.last_session != 0 {
+                // What another life said before it counted was dropped: it is to begin anew, too.
+                peer.mine += u64::from(is_other);
                 self.lose(from, now, out);
             }
             let peer = &mut self.peers[from];
             (peer.last_session, peer.count) = (head.session, 0);
             (peer.complete, peer.counts) = (0, 0);
-            peer.knew_me = now;
+            (peer.knew_me, peer.second, peer.barred) = (now, None, None);
+            peer.unheard = None;
             self.leaving &= !(1 << from);
         }
         let was_there = std::mem::replace(&mut self.peers[from].session, head.session) != 0;
         if !was_there {
-            self.refused.remove(&from);
+            self.refused.retain(|(of, _), _| *of != from);
             tracing::info!(node = self.view.name(from), "a node of the ring is there");
         }
         true

@@ -105,14 +105,29 @@ pub(super) struct Waiting {
     pub(super) waiter: Waiter,
 }
 
-/// A node that was told something else.
+/// A node that was told something else, or refuses this one.
 #[derive(Debug)]
 pub(super) struct Refused {
-    /// Of what it was told.
-    pub(super) digest: u64,
+    pub(super) name: String,
     /// Who it is, and what differs.
     pub(super) said: String,
+    /// Whether it serves something, as far as it says.
+    pub(super) serves: bool,
     pub(super) heard: Time,
+    /// When it was last told that it is refused.
+    pub(super) told: Option<Time>,
+}
+
+impl Refused {
+    pub(super) fn new(name: String, said: String, now: Time) -> Refused {
+        Refused {
+            name,
+            said,
+            serves: true,
+            heard: now,
+            told: None,
+        }
+    }
 }
 
 /// This node's lease.

@@ -285,7 +285,7 @@ impl Node {
         let mut all = alive.clone();
         let first = all.find(counts).or_else(|| alive.clone().find(has));
         let first = first.or_else(|| alive.next());
-        self.is_settled(now) && first == Some(self.me)
+        self.is_settled(now) && first == Some(self.me) && !self.is_with_refused(range, now)
     }
 
     /// Finds the targets of a range: of the nodes that are there the first, one more than copies

@@ -11,7 +11,7 @@ impl Node {
             let peer = &self.peers[node];
             NodeStatus {
                 is_alive: self.is_alive(node),
-                is_refused: self.refused.contains_key(&node),
+                is_refused: self.refuses(node, now),
                 unacknowledged: peer.link.held(),
                 lag: peer.link.lag(now),
                 resent: peer.resent + peer.link.resent(),

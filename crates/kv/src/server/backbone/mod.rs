@@ -38,6 +38,8 @@ use std::time::Duration;
 const UNTAKEN_MAX: usize = 16 << 20;
 /// Bytes of a frame beside the longest item's.
 const BESIDE_ITEM: usize = 256 << 10;
+/// Bytes of a frame at most by which a node says that it refuses another: it tells of 64 nodes.
+const REFUSAL_MAX: usize = 64 << 10;
 /// How long a node that leaves waits, when its workers have ended, until others have what was sent
 /// to them.
 const DRAINED_WITHIN: Duration = Duration::from_secs(1);
@@ -335,6 +337,26 @@ impl Backbone {
         }
         taken
     }
+
+    /// Who a line goes to says something on it: that it refuses this node.
+    fn answered(&mut self, id: ConnectionId, bytes: &[u8], now: Time) {
+        let (Way::Tcp(lines), node) = (&mut self.way, &mut self.node) else {
+            return;
+        };
+        let Some(mut answer) = lines.take_answer(id) else {
+            return;
+        };
+        answer.extend_from_slice(bytes);
+        let length = |bytes: &[u8]| wire::length(bytes, REFUSAL_MAX);
+        let taken = take_frames(&mut answer, 0, length, |frame| {
+            node.answered(frame, now);
+            Ok(())
+        });
+        // What is none is not kept.
+        if taken.is_ok() {
+            lines.keep_answer(id, answer);
+        }
+    }
 }
 
 /// Where the nodes of these places are.
@@ -368,13 +390,19 @@ impl Handler for Backbone {
             return;
         };
         let Some(mut coming) = lines.take_coming(id, now) else {
-            return;
+            return self.answered(id, bytes, now);
         };
         coming.extend_from_slice(bytes);
         let taken = self.take_frames(&mut coming, now);
+        let refusal = std::mem::take(&mut self.effects.refusal);
         if let Way::Tcp(lines) = &mut self.way {
             match taken {
-                Ok(()) => lines.keep_coming(id, coming),
+                Ok(()) => {
+                    lines.keep_coming(id, coming);
+                    if !refusal.is_empty() {
+                        lines.answer(port, id, &refusal);
+                    }
+                }
                 Err(error) => lines.refuse(port, id, &error, now),
             }
         }
@@ -400,7 +428,7 @@ impl Handler for Backbone {
 
     fn datagrams(
         &mut self,
-        _: &mut dyn Port,
+        port: &mut dyn Port,
         _: DatagramId,
         datagrams: &[Datagram<'_>],
         now: Time,
@@ -416,7 +444,10 @@ impl Handler for Backbone {
                     digest,
                     theirs,
                 } => {
-                    self.node.refuse(from, digest, theirs, now);
+                    // Over Ethernet it does not say whether it serves something: it may.
+                    if self.node.refuse(from, digest, theirs, true, now) {
+                        stations.greet(port, datagram.peer, from);
+                    }
                     continue;
                 }
                 Came::From(from) => (from, stations.take_coming(from)),

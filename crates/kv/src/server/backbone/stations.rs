@@ -76,6 +76,12 @@ impl Stations {
         came
     }
 
+    /// Says to who is refused, and is there, what this node was told.
+    pub(super) fn greet(&mut self, port: &mut dyn Port, to: SocketAddr, node: usize) {
+        let carried = self.ether.greeting(node);
+        self.out.push_whole(port, SOCKET, to, &carried);
+    }
+
     /// What came from a node in order so far, to be [kept](Self::keep_coming).
     pub(super) fn take_coming(&mut self, from: usize) -> Vec<u8> {
         std::mem::take(self.ether.coming(from))

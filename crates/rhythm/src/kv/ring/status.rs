@@ -153,7 +153,9 @@ fn tell(stats: &BTreeMap<String, String>) -> Result<(String, bool)> {
         let is_there = of("alive") == "1";
         let there = match is_there {
             true => "there",
-            false if of("refused") == "1" => "not there: it was told something else (see the log)",
+            false if of("refused") == "1" => {
+                "not there: it was told something else, or refuses this one (see the log)"
+            }
             false => "not there",
         };
         let behind = match of("unacknowledged") {

@@ -74,7 +74,8 @@ fn write(file: &Path, change: impl FnOnce(&str) -> Result<String>) -> Result<Exi
     })
     .with_context(|| format!("--ring {shown}"))?;
     print_line(format_args!(
-        "{shown} is written; its nodes know of it when all of them were started anew"
+        "{shown} is written; its nodes know of it when they are started anew, and begin empty: end \
+         all of them before you start the first one"
     ))?;
     Ok(ExitCode::SUCCESS)
 }

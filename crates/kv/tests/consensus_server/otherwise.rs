@@ -1,0 +1,54 @@
+//! Nodes that were told of different addresses of one node.
+
+use super::{NEVER, folder, members, settings, stop};
+use rhythm_kv::consensus::server::{Server, Settings};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn readyz(server: &Server) -> String {
+    let at = server.admin_address().expect("an admin listener");
+    let mut stream = TcpStream::connect(at).expect("it listens");
+    let asked = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+    stream.write_all(asked).expect("it reads");
+    let mut said = String::new();
+    stream.read_to_string(&mut said).expect("it answers");
+    said
+}
+
+#[test]
+fn who_was_told_of_another_address_says_which_and_who_was_not() {
+    let (folder, members) = (folder("keyspace-otherwise"), members(4));
+    let (three, other) = (&members[..3], members[3].backbone);
+    let start = |me: usize| {
+        let mut told = three.to_vec();
+        if me == 2 {
+            told[0].backbone = other;
+        }
+        let settings = Settings {
+            admin: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
+            ..settings(&told, me, &folder, true)
+        };
+        Server::start(settings).expect("it starts")
+    };
+    let servers: Vec<Server> = (0..3).map(start).collect();
+    let (here, there) = (other, three[0].backbone);
+    let differs = format!(
+        "node-1 was told something else: node 1 of the file is node-0 {here} here, and node-0 \
+         {there} there"
+    );
+    let start = Instant::now();
+    loop {
+        let said: Vec<String> = servers.iter().map(readyz).collect();
+        let are_ready = said[..2]
+            .iter()
+            .all(|said| said.starts_with("HTTP/1.1 200"));
+        if are_ready && said[2].starts_with("HTTP/1.1 503") && said[2].contains(&differs) {
+            break;
+        }
+        assert!(start.elapsed() < NEVER, "{said:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+    servers.into_iter().for_each(stop);
+}

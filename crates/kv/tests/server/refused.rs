@@ -1,0 +1,86 @@
+//! Nodes of a ring by a file that are refused, over TCP: they are told so on the connections that
+//! they open, begin to serve nothing, and say why.
+
+use super::{NEVER, Running, here, observing, start};
+use rhythm_kv::membership::{Membership, Transport};
+use rhythm_kv::ring::{Member, Scheme};
+use rhythm_kv::shared::Settings;
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A node of a file with these places, that listens for others at this one.
+fn node(places: &[SocketAddr], me: usize, at: SocketAddr) -> Running {
+    let members: BTreeMap<usize, Member> = (places.iter().enumerate())
+        .map(|(node, backbone)| {
+            let member = Member {
+                name: format!("n{}", node + 1),
+                host: "127.0.0.1".to_owned(),
+                port: backbone.port(),
+                backbone: *backbone,
+            };
+            (node, member)
+        })
+        .collect();
+    start(Settings {
+        admin: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
+        ring: Some(Membership {
+            members,
+            me,
+            transport: Transport::Tcp(at),
+            scheme: Scheme::Ring,
+            replicas: 1,
+            is_acked: true,
+            etcd: None,
+        }),
+        ..here()
+    })
+}
+
+/// Waits until a node says that it is ready, or why it is not.
+fn until_says(node: &Running, status: u16, why: &str) {
+    let until = Instant::now() + NEVER;
+    loop {
+        let said = observing::get(node.admin(), "/readyz");
+        if said.0 == status && said.1.contains(why) {
+            return;
+        }
+        assert!(Instant::now() < until, "{said:?}, and not {status} {why}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn who_is_refused_says_so_and_begins_when_nobody_refuses_it() {
+    let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let listeners: Vec<TcpListener> = (0..5).map(|_| free()).collect();
+    let places: Vec<SocketAddr> = (listeners.iter())
+        .map(|listener| listener.local_addr().expect("it has one"))
+        .collect();
+    drop(listeners);
+    let of_three: Vec<Running> = (0..3)
+        .map(|me| node(&places[..3], me, places[me]))
+        .collect();
+    let are_ready = || of_three.iter().for_each(|node| until_says(node, 200, "ok"));
+    are_ready();
+    // One of which their file knows nothing; one that has the name of another.
+    let fourth = node(&places[..4], 3, places[3]);
+    let second = node(&places[..3], 0, places[4]);
+    let another = format!("another node called n1 is there, at {}", places[0]);
+    let differs = format!("node 4 of the file is n4 127.0.0.1:{}", places[3].port());
+    // Past the time after which a node that nobody answers begins.
+    let until = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < until {
+        until_says(&fourth, 503, &differs);
+        until_says(&second, 503, &another);
+        for node in &of_three {
+            assert_eq!(observing::get(node.admin(), "/readyz").0, 200);
+        }
+    }
+    drop(second);
+    thread::sleep(Duration::from_secs(1));
+    are_ready();
+    drop(of_three);
+    until_says(&fourth, 200, "ok");
+}
