@@ -92,6 +92,12 @@ impl Process {
         Process::start_to_end_by(command, Signal::QUIT)
     }
 
+    /// The same by SIGTERM: for shells, which cannot catch SIGQUIT where it was ignored before
+    /// them, as it is in what a script starts in the background.
+    pub(crate) fn start_shell(command: &mut Command) -> io::Result<Process> {
+        Process::start_to_end_by(command, Signal::TERM)
+    }
+
     fn start_to_end_by(command: &mut Command, signal: Signal) -> io::Result<Process> {
         parting::end_with_this_thread(command, signal);
         let mut now = now();

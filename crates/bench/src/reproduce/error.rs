@@ -4,6 +4,7 @@ use crate::emulate::EmulationError;
 use crate::load::LoadError;
 use crate::memcached::MemcachedError;
 use rhythm_rpo::model::ModelError;
+use rhythm_rpo::topology::TopologyError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,15 @@ pub enum ReproduceError {
         /// What it said, or the system of it.
         said: String,
     },
+    /// Packages are missing.
+    #[error("programs are missing here; Debian: apt-get install {0}")]
+    Lacking(String),
+    /// There is no second CPU.
+    #[error("two settings of CPUs need two CPUs, and this process may use one alone")]
+    OneCpu,
+    /// Which CPUs are threads of one core is not known.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
     /// What is executed by valgrind did not go on.
     #[error("valgrind, or what it executes, does not go on{}", why(.0))]
     Profiler(String),

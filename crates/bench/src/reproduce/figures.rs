@@ -14,7 +14,7 @@ const SENT: [&str; 2] = [
 ];
 
 /// All that the server with this admin listener tells.
-fn metrics(admin: SocketAddr) -> io::Result<String> {
+pub(super) fn metrics(admin: SocketAddr) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&admin, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

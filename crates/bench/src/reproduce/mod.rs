@@ -1,6 +1,6 @@
 //! `rhythm reproduce`: the charts and tables of papers. What follows is `kv`, the charts of the
-//! microservers' poster, made on this machine; `rpo` has the tables of RPO, from its model;
-//! `rhythm` has the evaluation of the paper that this server is of.
+//! microservers' poster, made on this machine; `rpo` has the tables of RPO, from its model and with
+//! a real server; `rhythm` has the evaluation of the paper that this server is of.
 //!
 //! The poster shows what its server answers at most by protocol, size and mix, how long an answer
 //! takes and where that time goes, with and without replication, and what it costs. Here servers
@@ -20,6 +20,7 @@
 
 mod charts;
 mod children;
+mod debian;
 mod energy;
 mod error;
 mod figures;
@@ -46,7 +47,7 @@ pub use options::ReproduceOptions;
 pub use progress::ReproduceProgress;
 pub use report::{Copies, Energy, KvReport, Measured, Point, Response};
 pub use rhythm::{BEGIN, END, Effort, RhythmOptions, RhythmReport, run_rhythm};
-pub use rpo::{RpoOptions, run_rpo};
+pub use rpo::{MeasuredEffort, MeasuredOptions, MeasuredReport, RpoOptions, run_measured, run_rpo};
 pub use schemes::{Death, SchemeReport, SchemesReport, run_schemes};
 pub use section::Section;
 pub use servers::program_at;

@@ -1,13 +1,14 @@
 //! `rhythm reproduce rpo`.
 
 use super::{origin, progress};
-use crate::output::print_line;
+use crate::machine;
+use crate::output::{complain, print_line};
 use anyhow::{Context, Result};
-use rhythm_bench::reproduce::{RpoOptions, run_rpo};
+use rhythm_bench::reproduce::{MeasuredEffort, MeasuredOptions, RpoOptions, run_measured, run_rpo};
 use rhythm_rpo::model::Params;
 use std::env;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Runs of each case, and those of --quick.
@@ -22,6 +23,12 @@ const SEEDS: (usize, usize) = (30, 3);
 /// intervals, or modeled. The same on any machine.
 ///
 /// Writes rpo.md (tables), rpo.json and the charts (SVG) into a folder.
+///
+/// With --measured, loads a real server on this machine instead: TPC-W in PHP on Apache with
+/// PostgreSQL, all CPUs, fewer, the paper's rule and what is learned in turn, and writes the
+/// tables that can be measured (rpo-measured.md, rpo-measured.json). Without simultaneous
+/// multithreading half of the CPUs stand for one thread a core, and it says so. Takes more than an
+/// hour, with --quick some minutes. Exits with 1 if a page was wrong.
 #[derive(Debug, clap::Parser)]
 pub(super) struct Rpo {
     /// The folder for charts and tables
@@ -40,9 +47,21 @@ pub(super) struct Rpo {
     /// paper's]
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
+
+    /// Measure with a real server, on this machine
+    #[arg(long, conflicts_with_all = ["seeds", "params"])]
+    measured: bool,
+
+    /// With --measured: the repository, which has the bookstore in PHP
+    #[arg(long, value_name = "DIR", default_value = ".", requires = "measured")]
+    root: PathBuf,
 }
 
 pub(super) fn run(args: Rpo) -> Result<ExitCode> {
+    let program = env::current_exe().context("cannot find the rhythm program")?;
+    if args.measured {
+        return measured(args, &program);
+    }
     let (params, params_name) = match &args.params {
         None => (Params::paper()?, "the paper's".to_owned()),
         Some(path) => {
@@ -51,7 +70,6 @@ pub(super) fn run(args: Rpo) -> Result<ExitCode> {
             (Params::parse(&text).with_context(|| name.clone())?, name)
         }
     };
-    let program = env::current_exe().context("cannot find the rhythm program")?;
     let seeds = if args.quick { SEEDS.1 } else { SEEDS.0 };
     let options = RpoOptions {
         params,
@@ -64,4 +82,29 @@ pub(super) fn run(args: Rpo) -> Result<ExitCode> {
     run_rpo(&options, &mut progress::by_runs()?)?;
     print_line(options.out.join("rpo.md").display())?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn measured(args: Rpo, program: &Path) -> Result<ExitCode> {
+    let root = args.root.canonicalize();
+    let options = MeasuredOptions {
+        program: program.to_owned(),
+        root: root.with_context(|| format!("--root {}", args.root.display()))?,
+        effort: match args.quick {
+            true => MeasuredEffort::QUICK,
+            false => MeasuredEffort::FULL,
+        },
+        out: args.out,
+        machine: machine::describe(),
+        commit: origin::commit(program),
+        command: origin::command(),
+    };
+    let report = run_measured(&options, &mut progress::by_points()?)?;
+    for failed in &report.failed {
+        complain(format_args!("rhythm: not right: {failed}"));
+    }
+    print_line(options.out.join("rpo-measured.md").display())?;
+    Ok(match report.failed.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }

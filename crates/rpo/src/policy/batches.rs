@@ -14,7 +14,7 @@ pub struct Batches {
 impl Batches {
     /// Share of the batches that asked for this setting.
     #[must_use]
-    pub(crate) fn share(&self, setting: Setting) -> f64 {
+    pub fn share(&self, setting: Setting) -> f64 {
         ratio(
             self.batches[setting.index()],
             self.batches[0] + self.batches[1],
@@ -23,7 +23,7 @@ impl Batches {
 
     /// Share of the requests in batches of `setting` that would have asked for the other one.
     #[must_use]
-    pub(crate) fn minority(&self, setting: Setting) -> f64 {
+    pub fn minority(&self, setting: Setting) -> f64 {
         let requests = self.requests[setting.index()];
         ratio(requests[setting.other().index()], requests[0] + requests[1])
     }

@@ -1,9 +1,13 @@
 //! `rhythm reproduce rpo`: the tables and figures of RPO's paper from its model, with the paper's
-//! figures beside; nothing is measured, so it is the same on any machine.
+//! figures beside; nothing is measured, so it is the same on any machine. The tables are
+//! `rhythm_rpo::report`'s; charts and files are made here.
 //!
-//! The tables are `rhythm_rpo::report`'s; charts and files are made here.
+//! `measured` has those that are measured, with a real server on this machine (`--measured`).
 
 mod chart;
+mod measured;
+
+pub use measured::{MeasuredEffort, MeasuredOptions, MeasuredReport, run_measured};
 
 use super::error::ReproduceError;
 use super::files::write;
