@@ -1,6 +1,6 @@
 //! One request to a server of etcd, on a connection of its own, and its answer as it comes.
 
-use crate::place::{Place, left};
+use crate::place::left;
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
 use rhythm_protocol::http::client::{RequestWriter, ResponseFraming, ResponseHead, parse_response};
 use rhythm_protocol::http::head::Progress;
@@ -18,14 +18,16 @@ const TEXT_MAX: usize = 200;
 /// Bytes of what a watch tells over its life: then it is begun anew.
 const WATCH_MAX: u64 = 64 << 20;
 
-/// The status and content of an answer that has come by then. What is no JSON is a text.
+/// The status and content of an answer that has come by then, of a server of this name. What is no
+/// JSON is a text.
 pub(crate) fn ask(
-    place: &mut Place,
+    stream: TcpStream,
+    name: &str,
     path: &str,
     body: &Value,
     until: Instant,
 ) -> std::io::Result<(u16, Value)> {
-    let mut answer = Answer::begin(place, path, body, until)?;
+    let mut answer = Answer::begin(stream, name, path, body, until)?;
     while !answer.is_whole {
         answer.more(left(until)?)?;
     }
@@ -46,16 +48,16 @@ pub(crate) struct Answer {
 impl Answer {
     /// Asks. What comes may be long: it is looked at bit by bit.
     pub(crate) fn begin(
-        place: &mut Place,
+        mut stream: TcpStream,
+        name: &str,
         path: &str,
         body: &Value,
         until: Instant,
     ) -> std::io::Result<Answer> {
-        let mut stream = place.connect(until)?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(left(until)?))?;
         let mut request = Vec::new();
-        RequestWriter::new(&mut request, Method::Post, path.as_bytes(), place.name())
+        RequestWriter::new(&mut request, Method::Post, path.as_bytes(), name)
             .body(body.to_string().as_bytes());
         stream.write_all(&request)?;
         let limits = ChunkLimits {
@@ -169,10 +171,13 @@ mod tests {
     #[test]
     fn who_says_nothing_is_late_and_who_hangs_up_has_ended() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let at = listener.local_addr().expect("it has one").to_string();
-        let mut place = Place::new(&at);
+        let at = listener.local_addr().expect("it has one");
+        let ask = || {
+            let stream = TcpStream::connect(at).expect("it listens");
+            ask(stream, "x", "/x", &Value::Null, soon())
+        };
         // The system takes the connection; nobody reads it.
-        let error = ask(&mut place, "/x", &Value::Null, soon()).expect_err("no answer");
+        let error = ask().expect_err("no answer");
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         assert_eq!(error.to_string(), "it did not answer in time");
         let hangs_up = std::thread::spawn(move || {
@@ -181,7 +186,7 @@ mod tests {
             // All that was asked, so that its end is not a reset.
             let _ = stream.read(&mut [0; 4096]);
         });
-        let error = ask(&mut place, "/x", &Value::Null, soon()).expect_err("no answer");
+        let error = ask().expect_err("no answer");
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
         hangs_up.join().expect("it ends");
     }

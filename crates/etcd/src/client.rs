@@ -12,7 +12,8 @@ use std::io::{Error, ErrorKind};
 use std::time::{Duration, Instant};
 
 /// How long one server may take to take a connection, and to answer; and all of them together, of
-/// which some may be out of reach.
+/// which some may be out of reach: leases end meanwhile. Before one has answered none is at stake,
+/// and nobody knows which are there: then each has its time, however many they are.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PATIENCE_IN_ALL: Duration = Duration::from_secs(2);
 
@@ -70,8 +71,9 @@ pub struct Etcd {
     /// The same, and where they are.
     servers: Vec<Place>,
     prefix: String,
-    /// The one that answered last.
+    /// The one that answered last, if one has.
     at: usize,
+    has_answered: bool,
 }
 
 impl Etcd {
@@ -95,6 +97,7 @@ impl Etcd {
                 places,
                 prefix: prefix.to_owned(),
                 at: 0,
+                has_answered: false,
             }),
         }
     }
@@ -253,10 +256,11 @@ impl Etcd {
     fn watch(&mut self, mut range: Value, since: i64, patience: Duration) -> Result<(), EtcdError> {
         range["start_revision"] = json!(since + 1);
         let body = json!({ "create_request": range });
-        let place = &mut self.servers[self.at];
-        let until = Instant::now() + patience;
+        let (place, begun) = (&mut self.servers[self.at], Instant::now());
+        let (soon, until) = (begun + PATIENCE, begun + patience);
         let waited = (|| {
-            let mut answer = Answer::begin(place, "/v3/watch", &body, Instant::now() + PATIENCE)?;
+            let stream = place.connect(soon)?;
+            let mut answer = Answer::begin(stream, place.name(), "/v3/watch", &body, soon)?;
             loop {
                 if let Some(news) = answer.news() {
                     return Ok(Some((answer.status(), news)));
@@ -270,15 +274,17 @@ impl Etcd {
                 }
             }
         })();
-        let Some((status, news)) = waited.map_err(|error| self.silent(error))? else {
-            return Ok(());
+        let ended = match waited {
+            Ok(None) => return Ok(()),
+            Ok(Some((_, news))) if news["result"]["events"].is_array() => return Ok(()),
+            Ok(Some(ended)) => Ok(ended),
+            Err(error) => Err(error),
         };
+        place.pass_over();
+        let (status, news) = ended.map_err(|error| self.silent(error))?;
         let result = &news["result"];
-        if result["events"].is_array() {
-            return Ok(());
-        }
         Err(match refusal::read(status, &news) {
-            Some(Refusal::Final(said)) => self.refused(said),
+            Some(Refusal::Final(said) | Refusal::Stranger(said)) => self.refused(said),
             Some(Refusal::NoSpace(said) | Refusal::NotFound(said) | Refusal::Now(said)) => {
                 self.silent(Error::other(said))
             }
@@ -335,30 +341,77 @@ impl Etcd {
 
     /// The same, of something that may not be there: then it is none.
     fn ask_of(&mut self, path: &str, body: &Value) -> Result<Option<Value>, EtcdError> {
-        let until = Instant::now() + PATIENCE_IN_ALL;
+        let all = self.places.len() as u32;
+        let (in_all, each) = match self.has_answered {
+            true => (PATIENCE_IN_ALL, PATIENCE),
+            false => {
+                let in_all = PATIENCE_IN_ALL.max(PATIENCE * all);
+                (in_all, in_all / all)
+            }
+        };
+        let until = Instant::now() + in_all;
         let mut tried = 0;
         loop {
+            let soon = until.min(Instant::now() + each);
             let place = &mut self.servers[self.at];
-            let soon = until.min(Instant::now() + PATIENCE);
-            let why = match answer::ask(place, path, body, soon) {
-                Ok((status, answer)) => match refusal::read(status, &answer) {
-                    None => return Ok(Some(answer)),
-                    Some(Refusal::NotFound(_)) => return Ok(None),
-                    Some(Refusal::Final(said)) => return Err(self.refused(said)),
-                    Some(Refusal::NoSpace(said)) => {
-                        let at = self.place();
-                        return Err(EtcdError::NoSpace { at, said });
-                    }
-                    Some(Refusal::Now(said)) => Error::other(said),
-                },
-                Err(error) => error,
+            let why = match ask_place(place, path, body, soon) {
+                Ok(told) => {
+                    self.has_answered = true;
+                    return told.or_else(|refusal| self.read(refusal));
+                }
+                Err(why) => why,
             };
             let silent = self.silent(why);
             tried += 1;
-            if tried >= self.places.len() || Instant::now() >= until {
+            if tried >= all || Instant::now() >= until {
                 return Err(silent);
             }
         }
+    }
+
+    /// What a refusal is, of what may not be there.
+    fn read(&self, refusal: Refusal) -> Result<Option<Value>, EtcdError> {
+        let at = self.place();
+        match refusal {
+            Refusal::NotFound(_) => Ok(None),
+            Refusal::NoSpace(said) => Err(EtcdError::NoSpace { at, said }),
+            Refusal::Final(said) | Refusal::Stranger(said) => Err(EtcdError::Refused { at, said }),
+            Refusal::Now(said) => {
+                let error = Error::other(said);
+                Err(EtcdError::Silent { at, error })
+            }
+        }
+    }
+}
+
+/// Asks a server at its addresses, one after the other, until one can answer. One that may later
+/// counts for more than one where somebody else answers.
+fn ask_place(
+    place: &mut Place,
+    path: &str,
+    body: &Value,
+    until: Instant,
+) -> std::io::Result<Result<Option<Value>, Refusal>> {
+    let mut late = None;
+    loop {
+        // No address takes a connection where this fails.
+        let stream = place.connect(until)?;
+        let why = match answer::ask(stream, place.name(), path, body, until) {
+            Ok((status, answer)) => match refusal::read(status, &answer) {
+                Some(Refusal::Now(said)) => Err(Error::other(said)),
+                Some(stranger @ Refusal::Stranger(_)) => Ok(stranger),
+                told => {
+                    place.answered();
+                    return Ok(told.map_or(Ok(Some(answer)), Err));
+                }
+            },
+            Err(error) => Err(error),
+        };
+        let why = late.map_or(why, Err);
+        if !place.pass_over() || Instant::now() >= until {
+            return why.map(Err);
+        }
+        late = why.err();
     }
 }
 

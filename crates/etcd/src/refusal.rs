@@ -2,7 +2,9 @@
 //!
 //! The gateway writes the same error in several ways: `{"error", "code", "message"}` up to 3.5,
 //! `{"code", "message"}` from 3.6 on, and either as an object under `error` where an answer is a
-//! stream, such as a renewal's. The code is gRPC's; HTTP's follows from it, and says less.
+//! stream, such as a renewal's. The code is gRPC's; HTTP's follows from it, and says less. What
+//! etcd does it says with a header, under `result` where an answer is a stream: all else that says
+//! that it is well is somebody else's.
 
 use serde_json::Value;
 
@@ -18,7 +20,12 @@ pub(crate) enum Refusal {
     Now(String),
     /// It is not done, whoever is asked.
     Final(String),
+    /// Who says so is not etcd.
+    Stranger(String),
 }
+
+/// Characters that are told of an answer that does not say why.
+const TEXT_MAX: usize = 200;
 
 /// gRPC's codes.
 const CANCELED: u64 = 1;
@@ -31,18 +38,23 @@ const ABORTED: u64 = 10;
 const INTERNAL: u64 = 13;
 const UNAVAILABLE: u64 = 14;
 const DATA_LOSS: u64 = 15;
+const UNAUTHENTICATED: u64 = 16;
 
 /// Why this answer is none, if it is none.
 pub(crate) fn read(status: u16, answer: &Value) -> Option<Refusal> {
     let error = &answer["error"];
-    if status == 200 && error.is_null() {
+    let headers = [&answer["header"], &answer["result"]["header"]];
+    if status == 200 && error.is_null() && headers.into_iter().any(Value::is_object) {
         return None;
     }
     let codes = [&error["grpc_code"], &error["code"], &answer["code"]];
     let said = [&error["message"], &answer["message"], error, answer];
     let said = said.into_iter().find_map(Value::as_str);
-    let said = said.map_or_else(|| answer.to_string(), str::to_owned);
-    let code = codes.into_iter().find_map(Value::as_u64);
+    let all = || answer.to_string().chars().take(TEXT_MAX).collect();
+    let said = said.map_or_else(all, str::to_owned);
+    // Who is in between may have codes of his own, such as HTTP's.
+    let mut codes = codes.into_iter().filter_map(Value::as_u64);
+    let code = codes.find(|code| (CANCELED..=UNAUTHENTICATED).contains(code));
     Some(match code {
         Some(NOT_FOUND) => Refusal::NotFound(said),
         Some(RESOURCE_EXHAUSTED) if said.contains("space exceeded") => Refusal::NoSpace(said),
@@ -52,8 +64,8 @@ pub(crate) fn read(status: u16, answer: &Value) -> Option<Refusal> {
         Some(INTERNAL | UNAVAILABLE | DATA_LOSS) => Refusal::Now(said),
         Some(_) => Refusal::Final(said),
         // Somebody in between says it.
-        None if matches!(status, 408 | 429 | 500..) => Refusal::Now(said),
-        None => Refusal::Final(said),
+        None if matches!(status, 200 | 408 | 429 | 500..) => Refusal::Now(said),
+        None => Refusal::Stranger(said),
     })
 }
 
@@ -105,7 +117,24 @@ mod tests {
                     "etcdserver: request is too large".to_owned(),
                 )),
             ),
-            (401, "{}", Some(Refusal::Final("{}".to_owned()))),
+            (401, "{}", Some(Refusal::Stranger("{}".to_owned()))),
+            // Codes that are not gRPC's.
+            (
+                503,
+                r#"{"error":{"code":503,"message":"no upstream"}}"#,
+                now("no upstream"),
+            ),
+            (
+                503,
+                r#"{"error":{"grpc_code":0,"code":14},"message":"x"}"#,
+                now("x"),
+            ),
+            // What says that it is well, and does not say that it is etcd.
+            (200, r#""<p>It works!</p>""#, now("<p>It works!</p>")),
+            (200, "{}", now("{}")),
+            (200, "null", now("null")),
+            (200, r#"[{"header":{}}]"#, now(r#"[{"header":{}}]"#)),
+            (200, r#"{"result":{"header":{}}}"#, None),
         ] {
             let answer = serde_json::from_str(answer).expect("JSON");
             assert_eq!(read(status, &answer), refusal, "{answer}");

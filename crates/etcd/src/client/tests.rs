@@ -35,7 +35,7 @@ fn member(answers: &[(u16, &str)]) -> (String, Arc<Mutex<Vec<String>>>) {
 fn who_cannot_answer_now_is_asked_later_and_the_next_member_at_once() {
     let stopped = r#"{"code":14,"message":"etcdserver: server stopped","details":[]}"#;
     let busy = r#"{"error":"etcdserver: too many requests","code":8}"#;
-    let granted = r#"{"ID":"7"}"#;
+    let granted = r#"{"header":{},"ID":"7"}"#;
     let (a, of_a) = member(&[(503, stopped), (200, granted)]);
     let (b, of_b) = member(&[(429, busy), (200, granted), (503, stopped)]);
     let mut etcd = Etcd::new(&format!("{a},{b}/x")).expect("a place");
@@ -110,15 +110,57 @@ fn a_watch_that_ends_is_none_that_something_came_of() {
     assert_eq!(asked.lock().expect("nobody panics").len(), 4);
 }
 
+/// A page that says that all is well, and an object that nobody knows, are nobody's word.
+#[test]
+fn what_is_done_is_said_by_etcd() {
+    let (page, object) = ("<p>It works!</p>", r#"{"status":"ok"}"#);
+    let (a, of_a) = member(&[(200, page), (200, object), (200, page), (200, object)]);
+    let mut etcd = Etcd::new(&format!("{a}/x")).expect("a place");
+    let asked = [
+        etcd.put("key", "value"),
+        etcd.delete("key"),
+        etcd.revoke(7),
+        etcd.entries().map(drop),
+    ];
+    for error in asked.map(|asked| asked.expect_err("nobody says so")) {
+        assert!(matches!(&error, EtcdError::Silent { .. }), "{error}");
+    }
+    assert_eq!(of_a.lock().expect("nobody panics").len(), 4);
+}
+
+/// They are of one place, whose name has them all.
+#[test]
+fn all_addresses_of_a_place_are_asked_whatever_the_others_say() {
+    let alone = r#"{"code":14,"message":"etcdserver: no leader","details":[]}"#;
+    let granted = r#"{"header":{},"ID":"7"}"#;
+    let (a, of_a) = member(&[(503, alone), (503, alone)]);
+    let (b, of_b) = member(&[(404, "404 page not found\n"), (404, "nothing\n")]);
+    let (c, of_c) = member(&[(200, granted), (200, granted), (503, alone)]);
+    let addresses = [&a, &b, &c].map(|at| at.parse().expect("an address"));
+    let mut etcd = Etcd::new("localhost:1/x").expect("a place");
+    etcd.servers = vec![Place::at("localhost:1", &addresses)];
+    assert_eq!(etcd.grant(1).expect("the third can"), 7);
+    assert_eq!(etcd.grant(1).expect("it is asked first"), 7);
+    let counts = [&of_a, &of_b, &of_c].map(|of| of.lock().expect("nobody panics").len());
+    assert_eq!(counts, [1, 1, 2]);
+    // None can, but one may later.
+    let error = etcd.grant(1).expect_err("none can");
+    assert!(matches!(&error, EtcdError::Silent { .. }), "{error}");
+    let counts = [&of_a, &of_b, &of_c].map(|of| of.lock().expect("nobody panics").len());
+    assert_eq!(counts, [2, 2, 3]);
+}
+
 /// The system takes the connections, and nobody reads them.
 #[test]
-fn all_members_together_have_so_much_time() {
-    let mute = [(); 5].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    let places = mute
-        .iter()
-        .map(|at| at.local_addr().expect("it has one").to_string());
-    let places = places.collect::<Vec<_>>().join(",");
-    let mut etcd = Etcd::new(&format!("{places}/x")).expect("a place");
+fn each_member_has_its_time_and_when_one_has_answered_all_together_have_so_much() {
+    let mute = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    let at = |at: &TcpListener| at.local_addr().expect("it has one").to_string();
+    let [a, b, d, e] = mute.each_ref().map(at);
+    let (c, _) = member(&[(200, r#"{"header":{},"ID":"7"}"#)]);
+    let mut etcd = Etcd::new(&format!("{a},{b},{c},{d},{e}/x")).expect("a place");
+    let begun = Instant::now();
+    assert_eq!(etcd.grant(1).expect("the third can"), 7);
+    assert!(begun.elapsed() >= 2 * PATIENCE, "two were asked before");
     let begun = Instant::now();
     assert!(matches!(etcd.grant(1), Err(EtcdError::Silent { .. })));
     let took = begun.elapsed();

@@ -8,7 +8,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -138,11 +138,16 @@ impl Registration {
     ///
     /// # Errors
     /// etcd does not answer, there is no number left, or another node has the name and lives.
-    pub fn new(etcd: Etcd, me: Member, seconds: u64) -> Result<Registration, RegistrationError> {
+    pub fn new(
+        mut etcd: Etcd,
+        me: Member,
+        seconds: u64,
+    ) -> Result<Registration, RegistrationError> {
         let until = clock::monotonic() + ANSWERS_WITHIN;
         let (mut granted, mut is_told) = (None, false);
         loop {
-            match Registration::once(etcd.clone(), me.clone(), seconds, &mut granted) {
+            // Who did not answer is asked last, and a name that is looked up is waited for on.
+            match Registration::once(&mut etcd, &me, seconds, &mut granted) {
                 Err(RegistrationError::Etcd(error @ EtcdError::Silent { .. }))
                     if clock::monotonic() < until =>
                 {
@@ -159,8 +164,8 @@ impl Registration {
 
     /// Registers a node, under the lease that was `granted` before if there is one still.
     fn once(
-        mut etcd: Etcd,
-        me: Member,
+        etcd: &mut Etcd,
+        me: &Member,
         seconds: u64,
         granted: &mut Option<i64>,
     ) -> Result<Registration, RegistrationError> {
@@ -187,8 +192,8 @@ impl Registration {
                 if under(&entries, place) == Some(number) {
                     return Ok(Registration {
                         members: there,
-                        etcd,
-                        me,
+                        etcd: etcd.clone(),
+                        me: me.clone(),
                         seconds,
                         stands: true,
                         is_void: false,
@@ -212,7 +217,7 @@ impl Registration {
                 let free = (0..NODES_MAX).find(|number| !there.contains_key(number));
                 let nodes_max = NODES_MAX;
                 let place = free.ok_or(RegistrationError::RingFull { nodes_max })?;
-                if create(&mut etcd, place, &me, number)? {
+                if create(etcd, place, me, number)? {
                     continue;
                 }
             }
@@ -273,7 +278,7 @@ impl Registration {
             let mut is_told = false;
             let every = Duration::from_secs(keeper.seconds) / RENEWALS;
             let mut wait = every;
-            while let Ok(Said::Look) | Err(RecvTimeoutError::Timeout) = said.recv_timeout(wait) {
+            while goes_on(&said, wait, clock::monotonic) {
                 match keeper.renew() {
                     Ok(news) => {
                         if std::mem::take(&mut is_told) {
@@ -396,6 +401,23 @@ enum Said {
     Look,
     /// Nobody needs it any more.
     End,
+}
+
+/// Waits for so long, or until it is to look. False: it is to end.
+///
+/// Leases end while the machine sleeps, and threads do not wake up then: it looks at a clock that
+/// knows of that now and again.
+fn goes_on(said: &Receiver<Said>, wait: Duration, clock: impl Fn() -> Time) -> bool {
+    let until = clock() + wait;
+    loop {
+        let left = until.since(clock());
+        match said.recv_timeout(left.min(AGAIN)) {
+            Ok(Said::Look) => return true,
+            Err(RecvTimeoutError::Timeout) if left > Duration::ZERO => {}
+            Err(RecvTimeoutError::Timeout) => return true,
+            Ok(Said::End) | Err(RecvTimeoutError::Disconnected) => return false,
+        }
+    }
 }
 
 /// Looks at the keys whenever one changed.

@@ -31,19 +31,20 @@ impl Fake {
     /// What is answered, if anything.
     fn ask(&mut self, path: &str, body: &Value) -> Option<Value> {
         let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        let header = json!({ "revision": "7" });
         Some(match path {
             "/v3/lease/grant" => {
                 self.granted += 10;
                 self.leases.insert(self.granted);
-                json!({ "ID": self.granted.to_string() })
+                json!({ "header": header, "ID": self.granted.to_string() })
             }
             "/v3/lease/keepalive" => {
                 match self.leases.contains(&body["ID"].as_i64().expect("a lease")) {
-                    true => json!({ "result": { "TTL": "1" } }),
+                    true => json!({ "result": { "header": header, "TTL": "1" } }),
                     false => {
                         // Then, too, who was there before is gone.
                         self.end(OTHER);
-                        json!({ "result": {} })
+                        json!({ "result": { "header": header } })
                     }
                 }
             }
@@ -58,7 +59,7 @@ impl Fake {
                     self.unanswered -= 1;
                     return None;
                 }
-                json!({ "succeeded": is_new })
+                json!({ "header": header, "succeeded": is_new })
             }
             "/v3/kv/range" => {
                 let is_one = body["range_end"].is_null();
@@ -67,13 +68,13 @@ impl Fake {
                 let keys = keys.map(|(key, (value, lease))| {
                     json!({ "key": key, "value": value, "lease": lease.to_string() })
                 });
-                json!({ "header": { "revision": "7" }, "kvs": keys.collect::<Vec<_>>() })
+                json!({ "header": header, "kvs": keys.collect::<Vec<_>>() })
             }
             "/v3/lease/revoke" => {
                 self.end(body["ID"].as_i64().expect("a lease"));
-                json!({})
+                json!({ "header": header })
             }
-            _ => json!({}),
+            _ => json!({ "header": header }),
         })
     }
 }
@@ -221,4 +222,23 @@ fn a_node_whose_key_was_removed_has_no_lease_until_it_has_registered_anew() {
     assert_eq!(of_key(&fake), Some(node.lease.number));
     let leases = fake.lock().expect("nobody panics").leases.clone();
     assert_eq!(leases, [node.lease.number].into(), "the other is ended");
+}
+
+/// The clock goes on while the machine sleeps, and the wait does not.
+#[test]
+fn who_rests_sees_that_a_lease_is_over_when_the_machine_has_slept() {
+    let (say, said) = mpsc::channel();
+    let day = Duration::from_secs(86_400);
+    let slept = std::cell::Cell::new(false);
+    let sleeps = || match slept.replace(true) {
+        true => Time::ZERO + day,
+        false => Time::ZERO,
+    };
+    assert!(goes_on(&said, day, sleeps));
+    say.send(Said::Look).expect("it is heard");
+    assert!(goes_on(&said, day, clock::monotonic));
+    say.send(Said::End).expect("it is heard");
+    assert!(!goes_on(&said, Duration::ZERO, clock::monotonic));
+    drop(say);
+    assert!(!goes_on(&said, day, clock::monotonic));
 }

@@ -6,7 +6,62 @@ use super::effects::{Effects, Ticket};
 use super::progress::{Waiter, Waiting};
 use super::{Node, bits};
 use rhythm_net::Time;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What waits, in the order in which it is let go.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    waiting: VecDeque<Waiting>,
+    /// So many of the first are behind nothing any more.
+    looked: usize,
+}
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn front(&self) -> Option<&Waiting> {
+        self.waiting.front()
+    }
+
+    fn push(&mut self, waiting: Waiting) {
+        self.waiting.push_back(waiting);
+    }
+
+    /// Workers have handed so much over, in batches up to this one. Each that waits is looked at
+    /// when all before it are behind nothing, as it goes after them.
+    fn took(&mut self, taken: &[u64], batch: u64) {
+        let is_open = |of: &Ticket| taken.get(of.worker).is_none_or(|taken| *taken < of.number);
+        while let Some(waiting) = self.waiting.get_mut(self.looked) {
+            if waiting.behind.iter().any(is_open) {
+                return;
+            }
+            if !std::mem::take(&mut waiting.behind).is_empty() {
+                // What was written is of this batch, or of one before it.
+                waiting.batch = batch;
+            }
+            self.looked += 1;
+        }
+    }
+
+    /// The first, where it is behind nothing, and this batch is confirmed.
+    fn next(&mut self, confirmed: u64) -> Option<Waiter> {
+        let may_go = |of: &&Waiting| of.batch <= confirmed && of.behind.is_empty();
+        self.waiting.front().filter(may_go)?;
+        self.looked = self.looked.saturating_sub(1);
+        self.waiting.pop_front().map(|of| of.waiter)
+    }
+}
+
+impl IntoIterator for Queue {
+    type Item = Waiting;
+    type IntoIter = std::collections::vec_deque::IntoIter<Waiting>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.waiting.into_iter()
+    }
+}
 
 impl Node {
     /// A worker wrote this in ranges that it may write. Under `acked` the ticket is released when
@@ -30,16 +85,8 @@ impl Node {
         if let Some(taken) = self.taken.get_mut(worker) {
             *taken = number;
         }
-        if !self.options.scheme.is_chain() {
-            return;
-        }
-        for waiting in &mut self.waiting {
-            let before = waiting.behind.len();
-            (waiting.behind).retain(|of| of.worker != worker || of.number > number);
-            if waiting.behind.len() < before {
-                // What was written is of this batch, or of one before it.
-                waiting.batch = self.batch;
-            }
+        if self.options.scheme.is_chain() {
+            self.waiting.took(&self.taken, self.batch);
         }
     }
 
@@ -58,7 +105,7 @@ impl Node {
         behind: Vec<Ticket>,
         waiter: Waiter,
     ) {
-        self.waiting.push_back(Waiting {
+        self.waiting.push(Waiting {
             batch,
             ranges,
             behind,
@@ -118,10 +165,7 @@ impl Node {
         }
         self.forget_confirmed();
         let confirmed = self.confirmed();
-        let may_go = |of: &Waiting| of.batch <= confirmed && of.behind.is_empty();
-        while self.waiting.front().is_some_and(may_go)
-            && let Some(Waiting { waiter, .. }) = self.waiting.pop_front()
-        {
+        while let Some(waiter) = self.waiting.next(confirmed) {
             match waiter {
                 Waiter::Worker(ticket) => out.released.push(ticket),
                 Waiter::Answer(origin, answer) => {
@@ -136,7 +180,7 @@ impl Node {
     fn give_up(&mut self, ranges: u64, out: &mut Effects) {
         for waiting in std::mem::take(&mut self.waiting) {
             match (waiting.ranges & ranges, waiting.waiter) {
-                (0, waiter) => self.waiting.push_back(Waiting { waiter, ..waiting }),
+                (0, waiter) => self.waiting.push(Waiting { waiter, ..waiting }),
                 (_, Waiter::Worker(ticket)) => out.broken.push(ticket),
                 (_, Waiter::Answer(origin, answer)) => {
                     self.answers_held -= answer.len();
@@ -205,5 +249,53 @@ mod tests {
         node.took(ticket(0, 2));
         node.flush(now, &mut out);
         assert_eq!(out.answers, [(ticket(1, 8), Ok(b"END".to_vec()))]);
+    }
+
+    #[test]
+    fn what_waits_is_let_go_in_order_and_of_the_batch_in_which_all_before_it_was() {
+        let ticket = |worker, number| Ticket { worker, number };
+        let (mut queue, mut taken) = (Queue::default(), vec![0; 2]);
+        let waits = |batch, behind| Waiting {
+            batch,
+            ranges: 1,
+            behind,
+            waiter: Waiter::Worker(ticket(0, batch)),
+        };
+        let first = |queue: &mut Queue, confirmed| match queue.next(confirmed)? {
+            Waiter::Worker(of) => Some(of.number),
+            Waiter::Answer(..) => None,
+        };
+        for (batch, behind) in [
+            (1, vec![ticket(1, 2)]),
+            (2, vec![ticket(1, 1)]),
+            (3, vec![]),
+        ] {
+            queue.push(waits(batch, behind));
+        }
+        taken[1] = 1;
+        queue.took(&taken, 4);
+        assert_eq!(first(&mut queue, 9), None);
+        taken[1] = 2;
+        queue.took(&taken, 5);
+        // What comes later is none of theirs.
+        queue.took(&taken, 6);
+        assert_eq!(first(&mut queue, 4), None);
+        let all = [
+            first(&mut queue, 5),
+            first(&mut queue, 5),
+            first(&mut queue, 5),
+        ];
+        assert_eq!(all, [Some(1), Some(2), Some(3)]);
+        assert!(queue.is_empty());
+        // What comes when it was emptied is looked at, too.
+        queue.push(waits(7, vec![ticket(1, 3)]));
+        queue.push(waits(8, vec![]));
+        taken[1] = 3;
+        queue.took(&taken, 8);
+        drop(std::mem::take(&mut queue));
+        queue.push(waits(9, vec![ticket(1, 4)]));
+        taken[1] = 4;
+        queue.took(&taken, 9);
+        assert_eq!(first(&mut queue, 9), Some(9));
     }
 }

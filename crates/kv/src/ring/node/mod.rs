@@ -74,15 +74,16 @@ use super::terms::Terms;
 use super::view::View;
 use super::wire::{self, Claim, Message, Messages, Stay};
 use chains::Chain;
+use confirm::Queue;
 pub use effects::{Effects, Execute, Ticket, Unanswered};
 use flushes::Flushes;
 use forwards::Forwards;
 pub use options::Options;
 use peer::Peer;
 pub use peer::SESSIONS;
-use progress::{Handing, Incoming, OwnLease, Pass, Refused, Sync, Waiter, Waiting};
+use progress::{Handing, Incoming, OwnLease, Pass, Refused, Sync, Waiter};
 use rhythm_net::Time;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -143,7 +144,7 @@ pub struct Node {
     renewed: u64,
     /// Of each range, where there are chains.
     chains: Vec<Chain>,
-    waiting: VecDeque<Waiting>,
+    waiting: Queue,
     /// Of each worker, the number of the last ticket that came.
     taken: Vec<u64>,
     /// Bytes of the answers among these.
@@ -210,7 +211,7 @@ impl Node {
             batch: 1,
             renewed: 0,
             chains: chains.collect(),
-            waiting: VecDeque::new(),
+            waiting: Queue::default(),
             taken: vec![0; workers],
             answers_held: 0,
             disputed: 0,
