@@ -12,6 +12,9 @@ use rhythm_engine::cohort::Argument;
 use rhythm_engine::program::Call;
 use std::sync::Arc;
 
+/// Why a request is not sent.
+const LEADS_ELSEWHERE: &str = "a value in the path is empty, `.` or `..`, and would lead elsewhere";
+
 /// See the module's text.
 #[derive(Debug)]
 pub struct HttpWire {
@@ -93,11 +96,8 @@ impl Wire for HttpWire {
         arguments: impl Iterator<Item = Argument<'a>>,
     ) -> Option<Cause> {
         check_path(&call.form, arguments).err()?;
-        self.tell(
-            call,
-            "a value in the path is empty, `.` or `..`, and would lead elsewhere",
-        );
-        Some(Cause::Refused)
+        self.tell(call, &format!("the request was not sent: {LEADS_ELSEWHERE}"));
+        Some(Cause::NotSent(LEADS_ELSEWHERE))
     }
 
     fn encode<'a>(
