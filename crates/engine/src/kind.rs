@@ -17,6 +17,9 @@ pub struct BackendKind {
     pub asks: Asks<'static>,
     /// Tells what is wrong with a call.
     pub check: fn(&PageCall<'_>) -> Option<CallMistake>,
+    /// Tells what is wrong with a backend, as far as that is seen in files of its service: before
+    /// its calls are looked at, which then are not.
+    pub check_backend: fn(&BackendConfig) -> Option<BackendMistake>,
     /// How it keeps the sessions of several machines, if it can (`store` of `[session]`).
     pub keeps_sessions: Option<KeepsSessions>,
 }
@@ -163,6 +166,30 @@ pub struct PageCall<'a> {
     pub has_name: bool,
     /// `row = ...`: one row must be answered, not any number.
     pub one_row: bool,
+}
+
+/// What is wrong with a backend, for its author.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendMistake {
+    /// The key of its table that it is about.
+    pub key: &'static str,
+    /// Where it is, if that is in a file which the key names.
+    pub within: Option<Within>,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub hint: String,
+}
+
+/// A place in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Within {
+    /// The file, by its path within the service's folder.
+    pub file: String,
+    /// Its text.
+    pub text: String,
+    /// How many bytes into that.
+    pub offset: usize,
 }
 
 /// The part of a call that a mistake is about.

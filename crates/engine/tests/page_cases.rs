@@ -55,6 +55,7 @@ fn kinds() -> Vec<BackendKind> {
         keys: &[],
         asks,
         check: |_| None,
+        check_backend: |_| None,
         keeps_sessions: None,
     };
     let command = Asks::Command(Command {
@@ -74,6 +75,7 @@ fn kinds() -> Vec<BackendKind> {
         kind("verbs", verbs),
         kind("http", Asks::Http),
         BackendKind {
+            check_backend: |_| None,
             keeps_sessions: Some(KEEPS_SESSIONS),
             ..kind("keeps", command)
         },

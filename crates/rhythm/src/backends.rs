@@ -26,14 +26,15 @@ fn parse(text: &str) -> Result<(String, String), String> {
 impl BackendArgs {
     /// Puts them in the place of what service.toml says, before pages are compiled: their
     /// statements are tried where they will be asked. Of `count` services these are the sources of
-    /// those that could be read: each flag is for the one that has the backend.
+    /// those that could be read: each flag is for the one that has the backend. Of a service.toml
+    /// with mistakes what flags make of it is not told: those are, when it is compiled.
     pub(crate) fn apply(&self, sources: &mut [&mut Sources], count: usize) -> Result<()> {
         let kinds = kinds();
-        let declared: Vec<Vec<BackendConfig>> = (sources.iter())
+        let (declared, mistaken): (Vec<Vec<BackendConfig>>, Vec<bool>) = (sources.iter())
             .map(|sources| sources.declared_backends(&kinds))
-            .collect();
+            .unzip();
         for (name, value) in &self.backends {
-            let given = format!("--backend {name}={value}");
+            let given = format!("--backend {name}={}", without_password(value));
             let found = |declared: &[BackendConfig]| {
                 let known = |name: &str| declared.iter().position(|it| it.name == name);
                 let with_key = || {
@@ -45,11 +46,14 @@ impl BackendArgs {
             let mut found = (declared.iter().enumerate())
                 .filter_map(|(of, declared)| found(declared).map(|(at, key)| (of, at, key)));
             let Some((of, at, key)) = found.next() else {
-                if sources.len() < count {
+                if sources.len() < count || mistaken.contains(&true) {
                     // Perhaps one has it that could not be read.
                     continue;
                 }
-                let names: Vec<&str> = declared.iter().flatten().map(|b| &*b.name).collect();
+                let mut names: Vec<&str> = declared.iter().flatten().map(|b| &*b.name).collect();
+                if names.is_empty() {
+                    names.push("none");
+                }
                 let (what, they) = match count {
                     1 => ("service.toml has no backend", "it has"),
                     _ => ("no service has a backend", "they have"),
@@ -65,11 +69,26 @@ impl BackendArgs {
             let (sources, backend) = (&mut sources[of], &declared[of][at]);
             let entry = sources.backends.entry(backend.name.clone());
             let backend = entry.or_insert_with(|| backend.clone());
-            if let Err(why) = set(backend, key, value, &kinds, sources.outside) {
-                bail!("{given}: {why}");
+            match set(backend, key, value, &kinds, sources.outside) {
+                Err(why) if !mistaken[of] => bail!("{given}: {why}"),
+                _ => {}
             }
         }
         Ok(())
+    }
+}
+
+/// A value as it is shown: without the password of a URL.
+fn without_password(value: &str) -> String {
+    let begin = value.find("://").map_or(0, |at| at + 3);
+    let (scheme, rest) = value.split_at(begin);
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let Some(at) = rest[..end].rfind('@') else {
+        return value.to_owned();
+    };
+    match rest[..at].split_once(':') {
+        Some((user, _)) => format!("{scheme}{user}:***{}", &rest[at..]),
+        None => value.to_owned(),
     }
 }
 
@@ -148,6 +167,50 @@ mod tests {
     use rhythm_engine::settings::{PoolSettings, Setting};
     use std::collections::BTreeMap;
     use std::path::PathBuf;
+
+    #[test]
+    fn a_password_is_not_shown_and_what_a_mistaken_file_lacks_is_none_of_the_flags_mistakes() {
+        for (value, shown) in [
+            ("postgres://me:hunter2@host/db", "postgres://me:***@host/db"),
+            (
+                "postgres://me:p@ss:w@host?x=@",
+                "postgres://me:***@host?x=@",
+            ),
+            ("redis://:secret@host", "redis://:***@host"),
+            ("me:secret@host/x", "me:***@host/x"),
+            ("http://host/a:b@c", "http://host/a:b@c"),
+            ("postgres://me@host/db", "postgres://me@host/db"),
+        ] {
+            assert_eq!(without_password(value), shown);
+        }
+        let apply = |text: &str, flags: &[&str]| {
+            let mut sources = Sources::default();
+            (sources.files).insert("service.toml".to_owned(), text.to_owned());
+            let backends = flags.iter().map(|flag| parse(flag).expect("NAME=URL"));
+            let flags = BackendArgs {
+                backends: backends.collect(),
+            };
+            flags
+                .apply(&mut [&mut sources], 1)
+                .map_err(|why| why.to_string())
+        };
+        let there = ["kept=redis://127.0.0.1"];
+        for mistaken in [
+            "[backend.kept]\nkind = \"redis\"\nurl = \"redis://:secret@127.0.0.1\"",
+            "[backend.kept]\nkind = \"rediss\"",
+            "[backend.kept]\nkind = \"redis\"\n[service]\nname = \"shop",
+        ] {
+            assert_eq!(apply(mistaken, &there), Ok(()), "{mistaken}");
+        }
+        let none = apply("", &there).expect_err("no backend");
+        assert!(none.contains("no backend kept; it has: none"), "{none}");
+        let sealed = "[backend.kept]\nkind = \"redis\"";
+        let told = apply(sealed, &["kept=redis://me:hunter2@127.0.0.1"]).expect_err("a password");
+        assert!(
+            told.contains("a password is not to stand here") && !told.contains("hunter2"),
+            "{told}"
+        );
+    }
 
     #[test]
     fn keys_of_all_kinds_those_of_one_and_another_kind() {

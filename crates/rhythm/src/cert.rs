@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
+use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -69,6 +70,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// A certificate and its key, as PEM.
 fn make(names: &[String], days: u32) -> Result<(String, String)> {
+    if let Some(wrong) = names.iter().find(|name| !is_name(name)) {
+        bail!("`{wrong}` is no name of a host, nor an address: such as example.com");
+    }
     let key = KeyPair::generate().context("cannot make a key")?;
     let params = CertificateParams::new(names);
     let mut params = params.context("a name is no name of a host, nor an address")?;
@@ -83,6 +87,20 @@ fn make(names: &[String], days: u32) -> Result<(String, String)> {
     let certificate = params.self_signed(&key);
     let certificate = certificate.context("cannot sign the certificate")?;
     Ok((certificate.pem(), key.serialize_pem()))
+}
+
+/// Whether a certificate can be for it: an address, or a name of hosts (RFC 1123, section 2.1),
+/// perhaps of all below one.
+fn is_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_of_label = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        (1..=63).contains(&label.len())
+            && label.bytes().all(is_of_label)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let host = name.strip_prefix("*.").unwrap_or(name);
+    name.parse::<IpAddr>().is_ok() || name.len() <= 253 && host.split('.').all(is_label)
 }
 
 /// Writes files that are not there yet: all of them, or none.
@@ -111,4 +129,28 @@ fn write(files: &[(&Path, u32, &str)]) -> Result<()> {
         }
     }
     written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_name_of_a_host_nor_an_address_has_no_certificate() {
+        for name in ["localhost", "127.0.0.1", "::1", "*.example.com", "a-1.b_c"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in [
+            "",
+            "not a name",
+            "a..b",
+            "-a.b",
+            "https://a.b",
+            "*.",
+            "a.*.b",
+        ] {
+            assert!(!is_name(name), "{name}");
+            assert!(make(&[name.to_owned()], 1).is_err(), "{name}");
+        }
+    }
 }

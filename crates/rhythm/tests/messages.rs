@@ -442,6 +442,12 @@ fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
             &["path=\"/ask\"", "the target has a byte 0x3c, which must be"],
         ),
         (
+            "POST /pay HTTP/1.1\r\nContent-Length: 99999999",
+            "413",
+            "its content is larger than `limits.body_bytes_max`",
+            &["status=413 path=\"/pay\" bytes=99999999 most="],
+        ),
+        (
             "GET",
             "400",
             "a request was refused",

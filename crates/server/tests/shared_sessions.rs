@@ -78,6 +78,7 @@ const KEPT: BackendKind = {
             merges: &[],
         }),
         check: |_| None,
+        check_backend: |_| None,
         keeps_sessions: Some(KeepsSessions {
             look_up: &[Is("look"), Key, Seconds],
             begin: &[Is("begin"), Key, Record, Seconds],

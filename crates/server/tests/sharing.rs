@@ -203,6 +203,7 @@ fn look_ups_of_a_cohort_are_asked_as_one() {
         keys: &[],
         asks: Asks::Sql,
         check: |_| None,
+        check_backend: |_| None,
         keeps_sessions: None,
     };
     let mut sources = Sources::default();

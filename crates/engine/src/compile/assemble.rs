@@ -425,6 +425,7 @@ impl<'a> Assembly<'_, 'a> {
         else {
             return;
         };
+        asked.warn_of_large_files(backend, declaration.backend.place, self.report);
         let whole = PageCall {
             backend,
             form: &asked.form,

@@ -73,6 +73,8 @@ pub(crate) struct PageParts {
     pub(crate) token: Option<FieldId>,
     /// Parameters that are paths within the service.
     pub(crate) paths: Vec<FieldId>,
+    /// What files hold, as pages read it: what it is called, and its most bytes.
+    pub(crate) files: HashMap<FieldId, (String, u64)>,
     /// Of fields that may be null, the one that says so.
     pub(crate) nulls: HashMap<FieldId, FieldId>,
 }

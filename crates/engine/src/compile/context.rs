@@ -326,9 +326,9 @@ impl Context {
         }
     }
 
-    /// A link leads somewhere.
+    /// A link leads somewhere, or a picture, a script or a frame is there.
     fn push_lead<'a>(&self, place: &impl Fn(usize) -> Place<'a>, leads: &mut Vec<Leads<'a>>) {
-        if self.attribute == "href" && !self.tag.starts_with('/') {
+        if matches!(&*self.attribute, "href" | "src") && !self.tag.starts_with('/') {
             leads.push(Leads {
                 place: Place {
                     offset: self.begin.unwrap_or(place(0).offset),
@@ -484,7 +484,7 @@ mod tests {
     fn it_is_known_where_links_and_forms_lead() {
         let (_, leads) = read(
             "<a class=x href=\"/a?b=@\">b</a> <form action=/b method='POST'> \
-             <form action='/c'><a href=/d@/e>",
+             <form action='/c'><a href=/d@/e><img src='/f.png'>",
         );
         let leads: Vec<_> = leads.iter().map(|(to, how, _)| (&to[..], *how)).collect();
         let expected = [
@@ -492,6 +492,7 @@ mod tests {
             ("/b", "POST"),
             ("/c", "GET"),
             ("/d\0/e", "GET"),
+            ("/f.png", "GET"),
         ];
         assert_eq!(leads, expected);
     }

@@ -99,6 +99,7 @@ pub fn compile_within(
             *backend = other.clone();
         }
     }
+    check_backends(&mut service_file, kinds, &mut report);
     let kinds = Kinds {
         kinds,
         backends: &service_file.backends,
@@ -229,6 +230,26 @@ fn read_service_file<'a>(
             }
             ServiceFile::lost()
         }
+    }
+}
+
+/// Tells what is wrong with backends themselves, once, and not of each call that cannot be tried.
+fn check_backends(service: &mut ServiceFile<'_>, kinds: &[BackendKind], report: &mut Report) {
+    for (backend, place) in service.backends.iter_mut().zip(&service.backend_places) {
+        let kind = kinds.iter().find(|kind| kind.name == backend.kind);
+        let Some(mistake) = kind.and_then(|kind| (kind.check_backend)(backend)) else {
+            continue;
+        };
+        let place = match &mistake.within {
+            Some(within) => Place {
+                offset: within.offset,
+                ..file(&within.file, &within.text)
+            },
+            None => place.of(mistake.key),
+        };
+        report.error(place, mistake.message, mistake.hint);
+        // As where its table is mistaken.
+        backend.kind = "";
     }
 }
 

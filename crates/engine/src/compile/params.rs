@@ -39,8 +39,8 @@ pub(super) fn declare(
                 kind,
                 default,
             } => {
-                if let ParamType::File { .. } = kind {
-                    let file = file_fields(name, parts, names);
+                if let ParamType::File { max_bytes } = kind {
+                    let file = file_fields(name, *max_bytes, parts, names);
                     params.push(Param {
                         wire_name: wire_name.clone(),
                         carriers,
@@ -115,6 +115,7 @@ pub(super) fn declare(
 /// Makes the fields of a file, and the record that the page knows it by.
 fn file_fields(
     name: &str,
+    max_bytes: u32,
     parts: &mut PageParts,
     names: &mut BTreeMap<String, Operand>,
 ) -> FileFields {
@@ -132,6 +133,15 @@ fn file_fields(
         hex: Some(field("hex", Type::Text)),
         base64: Some(field("base64", Type::Text)),
     };
+    let most = u64::from(max_bytes);
+    for (field, attribute, bytes) in [
+        (fields.text, "text", most),
+        (fields.hex, "hex", 2 * most),
+        (fields.base64, "base64", most.div_ceil(3) * 4),
+    ] {
+        let called = || (format!("{name}.{attribute}"), bytes);
+        (parts.files).extend(field.map(|field| (field, called())));
+    }
     names.insert(name.to_owned(), Operand::Record(Rc::new(record)));
     fields
 }

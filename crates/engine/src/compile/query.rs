@@ -7,11 +7,15 @@ use super::http_call::request;
 use super::sql_call::{Used, statement, transaction};
 use super::step::{only_when, with_expression};
 use super::value::{List, Operand};
-use crate::diagnostic::Reported;
+use crate::diagnostic::{Place, Report, Reported};
 use crate::program::{Asking, Form, Op, Query, Register, Statement};
+use crate::settings::BackendConfig;
 use crate::source::declaration::{CallDecl, EachDecl};
 use crate::source::keys::Text;
 use std::rc::Rc;
+
+/// The most that `request_bytes_max` may be.
+const REQUEST_BYTES_MAX: u64 = 16 << 20;
 
 /// Compiles what a call asks, of the lanes where `when` is true, and gives what it looks like.
 pub(super) fn query<'a>(
@@ -89,6 +93,47 @@ pub(super) struct Asked {
     pub(super) form: Form,
     /// Of a transaction.
     pub(super) statements: Box<[Statement]>,
+    /// What of files goes into it, each as often as it does: what it is called, and its most bytes.
+    pub(super) files: Vec<(String, u64)>,
+}
+
+impl Asked {
+    /// Warns of files that may be larger than what a request to its backend may have.
+    pub(super) fn warn_of_large_files(
+        &self,
+        backend: &BackendConfig,
+        place: Place<'_>,
+        report: &mut Report,
+    ) {
+        let most = u64::from(backend.pool.request_bytes_max);
+        let bytes: u64 = self.files.iter().map(|(_, bytes)| bytes).sum();
+        if bytes <= most {
+            return;
+        }
+        let mut names: Vec<String> = Vec::new();
+        for (name, _) in &self.files {
+            let name = format!("`{name}`");
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let name = &backend.name;
+        let message = format!(
+            "{} may have {bytes} bytes, and a request to the backend `{name}` has {most} at most: \
+             more answers 500",
+            names.join(" and ")
+        );
+        // What else is asked.
+        let enough = bytes.saturating_add(16_384);
+        let hint = match enough <= REQUEST_BYTES_MAX {
+            true => format!(
+                "in service.toml: [backend.{name}], and below it request_bytes_max = {enough}; or \
+                 a smaller max_bytes"
+            ),
+            false => format!("a smaller max_bytes: no request has more than {REQUEST_BYTES_MAX}"),
+        };
+        report.warning(place, message, hint);
+    }
 }
 
 /// Compiles what is asked, and asks.
@@ -113,6 +158,14 @@ fn ask<'a>(compiler: &mut Compiler<'_, 'a>, declaration: &CallDecl<'a>) -> Resul
         }
         Asking::Transaction => transaction(compiler, declaration)?,
     };
+    let fields = arguments
+        .iter()
+        .flatten()
+        .filter_map(|operand| match operand {
+            Operand::Field { field, .. } => compiler.page.files.get(field).cloned(),
+            _ => None,
+        });
+    let files: Vec<(String, u64)> = fields.collect();
     let registers: Vec<Register> = arguments
         .into_iter()
         .map(|parts| match &parts[..] {
@@ -136,5 +189,9 @@ fn ask<'a>(compiler: &mut Compiler<'_, 'a>, declaration: &CallDecl<'a>) -> Resul
         .collect();
     let arguments = registers;
     compiler.stage.push(Op::Query(Query { arguments }));
-    Ok(Asked { form, statements })
+    Ok(Asked {
+        form,
+        statements,
+        files,
+    })
 }

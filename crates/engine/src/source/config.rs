@@ -41,6 +41,8 @@ pub(crate) struct At<'f> {
 pub(crate) struct ServiceFile<'a> {
     pub(crate) config: ServiceConfig,
     pub(crate) backends: Vec<BackendConfig>,
+    /// Where each of them stands.
+    pub(crate) backend_places: Vec<BackendPlace<'a>>,
     /// The answer of a page that needs a session where there is none.
     pub(crate) missing: Option<Instead<'a>>,
     /// The redirects of `index` of `[static]`: from where, and where they lead.
@@ -63,6 +65,21 @@ pub(crate) struct ServiceFile<'a> {
     pub(crate) backends_lost: bool,
 }
 
+/// Where a backend stands.
+pub(crate) struct BackendPlace<'a> {
+    name: Place<'a>,
+    /// The values of its kind's own keys that are written.
+    keys: Vec<(&'static str, Place<'a>)>,
+}
+
+impl<'a> BackendPlace<'a> {
+    /// Where what this key says stands, or would.
+    pub(crate) fn of(&self, key: &str) -> Place<'a> {
+        let written = self.keys.iter().find(|(known, _)| *known == key);
+        written.map_or(self.name, |(_, place)| *place)
+    }
+}
+
 /// A page of `[errors]`.
 pub(crate) struct ErrorDecl<'a> {
     /// For which status it is; without one, for all that have none.
@@ -77,6 +94,7 @@ impl ServiceFile<'_> {
         ServiceFile {
             config: ServiceConfig::default(),
             backends: Vec::new(),
+            backend_places: Vec::new(),
             missing: None,
             index: Vec::new(),
             errors: Vec::new(),
@@ -186,7 +204,7 @@ pub(crate) fn read<'a>(
     }
     service.errors = read_errors(&root, report);
     service.proxies = proxy::read(&root, report);
-    let backends_lost = read_backends(&root, kinds, at, &mut service.backends, report);
+    let backends_lost = read_backends(&root, kinds, at, &mut service, report);
     let is_mistaken = report.errors() > before;
     service.fields_lost = is_mistaken;
     service.missing_lost = is_mistaken && service.missing.is_none();
@@ -223,7 +241,7 @@ fn read_backends<'a>(
     root: &Keys<'_, 'a>,
     kinds: &[BackendKind],
     at: At<'_>,
-    backends: &mut Vec<BackendConfig>,
+    service: &mut ServiceFile<'a>,
     report: &mut Report,
 ) -> bool {
     let toml = root.toml;
@@ -245,7 +263,9 @@ fn read_backends<'a>(
             continue;
         };
         let keys = (toml, table, value.span().start);
-        backends.push(read_backend(keys, &name, kinds, at, report));
+        let (backend, place) = read_backend(keys, &name, kinds, at, report);
+        service.backends.push(backend);
+        service.backend_places.push(place);
     }
     lost
 }
@@ -257,7 +277,7 @@ fn read_backend<'a>(
     kinds: &[BackendKind],
     at: At<'_>,
     report: &mut Report,
-) -> BackendConfig {
+) -> (BackendConfig, BackendPlace<'a>) {
     let own = |kind: &BackendKind| {
         let of_files = kind
             .keys
@@ -296,7 +316,14 @@ fn read_backend<'a>(
         own: BTreeMap::new(),
         written: BTreeMap::new(),
     };
+    let mut place = BackendPlace {
+        name: name.place,
+        keys: Vec::new(),
+    };
     for key in kind.map_or(&[][..], |kind| kind.keys) {
+        if keys.has(key.name) {
+            place.keys.push((key.name, keys.place_of(key.name)));
+        }
         let (mut given, mut is_written) = (keys.own(key, at.outside, report), keys.has(key.name));
         if key.name == URL
             && let Some(file) = keys.text(URL_FILE, report)
@@ -327,7 +354,7 @@ fn read_backend<'a>(
             backend.pool.set(definition.key, value);
         }
     }
-    backend
+    (backend, place)
 }
 
 /// Reads `[errors]`: pages by status, or `default`.

@@ -97,17 +97,21 @@ impl Sources {
     /// The settings, before anything is compiled: what is wrong with them is as if it was not
     /// there, and is told by [`compile`](crate::compile::compile).
     pub fn config(&self, kinds: &[BackendKind]) -> ServiceConfig {
-        self.service_file(kinds).config
+        self.service_file(kinds, &mut Report::default()).config
     }
 
-    /// The backends that `service.toml` says, likewise.
-    pub fn declared_backends(&self, kinds: &[BackendKind]) -> Vec<BackendConfig> {
-        self.service_file(kinds).backends
+    /// The backends that `service.toml` says, likewise, and whether anything is wrong with it, for
+    /// which one may be absent, or other than is meant.
+    pub fn declared_backends(&self, kinds: &[BackendKind]) -> (Vec<BackendConfig>, bool) {
+        let mut report = Report::default();
+        let backends = self.service_file(kinds, &mut report).backends;
+        let is_there = self.files.contains_key("service.toml");
+        (backends, report.errors() > 0 || !is_there)
     }
 
-    fn service_file(&self, kinds: &[BackendKind]) -> config::ServiceFile<'_> {
+    fn service_file(&self, kinds: &[BackendKind], report: &mut Report) -> config::ServiceFile<'_> {
         let text = self.files.get("service.toml").map_or("", String::as_str);
-        config::read(text, kinds, self.at(), &mut Report::default())
+        config::read(text, kinds, self.at(), report)
     }
 
     /// Where `service.toml` is.

@@ -7,7 +7,7 @@ use crate::port::Seal;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore};
 use std::fmt;
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -124,7 +124,7 @@ impl Connector {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Failure {
     /// What rustls says.
-    #[error("{0}")]
+    #[error("{}", in_words(.0))]
     Tls(rustls::Error),
     /// It was asked to speak TLS, and did not agree.
     #[error("it does not speak TLS")]
@@ -132,6 +132,20 @@ pub enum Failure {
     /// The system has none.
     #[error("the system has no random numbers")]
     NoRandomNumbers,
+}
+
+/// What rustls says. That nobody who is trusted has signed a certificate it says in as many ways as
+/// there are for that not to be: a key of another kind, say, of one of the same name.
+fn in_words(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer
+            | CertificateError::BadSignature
+            | CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+            | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. },
+        ) => "invalid peer certificate: no authority that is trusted has signed it".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 impl Failure {

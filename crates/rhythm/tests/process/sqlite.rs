@@ -411,13 +411,23 @@ fn statements_are_checked_where_they_stand() {
         String::from_utf8_lossy(&run.stderr).into_owned()
     };
     let line = schema.lines().count() + 3;
-    let told = format!("schema.sql:{line}: near \"tabel\": syntax error");
+    let at = format!("schema.sql:{line}:");
     for said in [check(), serve()] {
-        assert!(said.contains(&told), "{said}");
+        let told = "error: `schema` fails: near \"tabel\": syntax error";
+        assert!(said.contains(&at) && said.contains(told), "{said}");
+        assert!(
+            said.contains("1 error,") && !said.contains("pages/"),
+            "{said}"
+        );
         assert!(!folder.join("notes.db").exists());
     }
     fs::remove_file(folder.join("schema.sql")).unwrap();
-    assert!(check().contains("cannot read `schema`"));
+    let said = check();
+    assert!(said.contains("error: cannot read `schema`"), "{said}");
+    assert!(
+        said.contains("service.toml:") && !said.contains("pages/"),
+        "{said}"
+    );
     fs::write(folder.join("schema.sql"), schema).unwrap();
     // One without tables is one that is not made yet.
     fs::write(folder.join("notes.db"), "").unwrap();

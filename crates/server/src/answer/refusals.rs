@@ -37,6 +37,17 @@ pub(crate) struct Why<'a> {
     pub(crate) fault: Option<RequestError>,
     /// What came of it.
     pub(crate) came: &'a [u8],
+    /// Its content, if that is more than is taken.
+    pub(crate) too_much: Option<TooMuch>,
+}
+
+/// More content than is taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TooMuch {
+    /// How many bytes it has, where its head says so.
+    pub(crate) bytes: Option<u64>,
+    /// How many there may be.
+    pub(crate) most: usize,
 }
 
 impl From<u16> for Why<'_> {
@@ -45,6 +56,7 @@ impl From<u16> for Why<'_> {
             status,
             fault: None,
             came: b"",
+            too_much: None,
         }
     }
 }
@@ -57,6 +69,8 @@ impl Why<'_> {
         if let Some(first) = detail.get_mut(..1) {
             first.make_ascii_uppercase();
             detail.push('.');
+        } else if let Some(TooMuch { most, .. }) = self.too_much {
+            detail = format!("What was sent is too large: at most {most} bytes are taken.");
         }
         detail
     }
@@ -200,13 +214,30 @@ impl Refusals {
                 "its target is none of HTTP, though other servers may take it"
             }
             400 => "it is no request of HTTP that can be understood",
-            // The others say of themselves what was too much, or too late.
+            413 => {
+                "its content is larger than `limits.body_bytes_max`: raise that, if it is to be \
+                 taken"
+            }
+            414 => "its target is longer than `limits.target_bytes_max`",
+            431 => "its head is larger than `limits.head_bytes_max`, or has too many lines",
+            // The others say of themselves what was too late.
             _ => return,
         };
         if let Some(left_out) = self.0.line((status, what), now) {
             let (path, cause) = (shown(why.path()), why.fault.map(tracing::field::display));
             let path = Some(&*path).filter(|path| !path.is_empty());
-            tracing::info!(status, path, cause, %peer, left_out, "a request was refused: {what}");
+            let bytes = why.too_much.and_then(|content| content.bytes);
+            let most = why.too_much.map(|content| content.most);
+            tracing::info!(
+                status,
+                path,
+                cause,
+                bytes,
+                most,
+                %peer,
+                left_out,
+                "a request was refused: {what}"
+            );
         }
     }
 }
@@ -214,4 +245,22 @@ impl Refusals {
 /// What a line shows of a part of a request.
 fn shown(part: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(&part[..part.len().min(SHOWN_MAX)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_sends_too_much_is_told_how_much_there_may_be() {
+        let why = Why {
+            too_much: Some(TooMuch {
+                bytes: Some(250_000),
+                most: 65_536,
+            }),
+            ..Why::from(413)
+        };
+        assert!(why.detail().contains("at most 65536 bytes"));
+        assert_eq!(Why::from(413).detail(), "");
+    }
 }

@@ -24,6 +24,7 @@ impl Failure {
         match self.cause {
             Some(cause) => match cause {
                 Cause::Refused | Cause::Unreadable | Cause::Unfit(_) | Cause::Misfit(_) => true,
+                Cause::NotSent(_) => true,
                 Cause::Late | Cause::TooLong | Cause::TooMany | Cause::LeftAlone => true,
                 Cause::Unreachable(_) | Cause::Lost(_) | Cause::Unsent | Cause::Status(_) => false,
                 Cause::Unwell | Cause::Undone | Cause::Overload => false,
@@ -40,7 +41,10 @@ impl Failure {
             LaneError::BackendFailed => {
                 // That there are too many, or that it took too long, is of all.
                 let is_of_load = matches!(self.cause, Some(Cause::Status(408 | 429)));
-                let is_told = matches!(self.cause, Some(Cause::Refused | Cause::Status(300..=499)));
+                let is_told = matches!(
+                    self.cause,
+                    Some(Cause::Refused | Cause::NotSent(_) | Cause::Status(300..=499))
+                );
                 is_told && !is_of_load
             }
             LaneError::BackendRefused | LaneError::BackendTimeout => false,
@@ -77,6 +81,7 @@ impl fmt::Display for Failure {
             Some(Cause::Unwell | Cause::Refused) => {
                 f.write_str("the backend answered that it does not do what it was asked")
             }
+            Some(Cause::NotSent(_)) => f.write_str("the backend was not asked"),
             Some(Cause::TooLong) => f.write_str("what the backend is asked is too long"),
             _ => self.error.fmt(f),
         }
@@ -107,6 +112,8 @@ pub enum Cause {
     Unwell,
     /// It answered that it does not do what it was asked.
     Refused,
+    /// It was not asked, since what is asked cannot be said to it, in words.
+    NotSent(&'static str),
     /// It answered that it has undone what it was asked, for what others asked of it: it can be
     /// sent again.
     Undone,
@@ -136,6 +143,7 @@ impl fmt::Display for Cause {
             Cause::Unfit(why) => return write!(f, "an answer could not be read: {why}"),
             Cause::Unwell => "it answered that it is not in order",
             Cause::Refused => "it answered that it refuses the request",
+            Cause::NotSent(why) => return write!(f, "the request was not sent: {why}"),
             Cause::Undone => "it answered that others stood in the request's way",
             Cause::Misfit(Misfit::NoInteger(column)) => {
                 let column = column + 1;
@@ -180,7 +188,7 @@ impl Cause {
         let error = match self {
             Cause::Unreachable(_) | Cause::Lost(_) => LaneError::BackendFailed,
             Cause::Status(_) | Cause::Unwell | Cause::Refused => LaneError::BackendFailed,
-            Cause::Undone => LaneError::BackendFailed,
+            Cause::NotSent(_) | Cause::Undone => LaneError::BackendFailed,
             Cause::Late | Cause::Unsent => LaneError::BackendTimeout,
             Cause::Unreadable | Cause::Unfit(_) | Cause::Misfit(_) => LaneError::BadAnswer,
             Cause::LeftAlone | Cause::TooMany | Cause::Overload => LaneError::BackendRefused,
@@ -206,6 +214,9 @@ impl Cause {
                 "see whether the page's `rows` are what it answers"
             }
             Cause::Status(_) | Cause::Unwell | Cause::Refused => "see in its own log what it lacks",
+            Cause::NotSent(_) => {
+                "bound the parameters that go into it, by `min_length`, `one_of` or their type"
+            }
             Cause::Undone => "see which requests meet, or raise its `retries_max`",
             Cause::LeftAlone => "see what the log says of it before",
             Cause::TooMany => "see what slows it down, or raise its `calls_per_user_max`",

@@ -1,4 +1,5 @@
-//! What the log is told of statements that fail, at most a line a second of each.
+//! What the log is told of statements that fail, at most a line a second of each and
+//! of each cause.
 
 use rhythm_engine::cohort::Argument;
 use rhythm_engine::program::Form;
@@ -35,7 +36,8 @@ pub(super) struct Words {
     /// The backend's name.
     backend: String,
     begun: Instant,
-    lines: Mutex<SparseByKind<String>>,
+    /// By what failed, and why.
+    lines: Mutex<SparseByKind<(String, String)>>,
 }
 
 impl Words {
@@ -50,7 +52,7 @@ impl Words {
     /// A line about a statement.
     pub(super) fn tell(&self, statement: &str, cause: &str) {
         let (statement, cause) = (shortened(statement), shortened(cause));
-        if let Some(left_out) = self.line(statement) {
+        if let Some(left_out) = self.line(statement, cause) {
             let backend = &*self.backend;
             tracing::warn!(backend, statement, cause, left_out, "a statement failed");
         }
@@ -59,7 +61,7 @@ impl Words {
     /// A line about connections, and what helps.
     pub(super) fn refused(&self, cause: &str, cure: &str) {
         let cause = shortened(cause);
-        if let Some(left_out) = self.line(cause) {
+        if let Some(left_out) = self.line("", cause) {
             let backend = &*self.backend;
             tracing::warn!(
                 backend,
@@ -73,7 +75,7 @@ impl Words {
     /// A line about a connection that the server ends.
     pub(super) fn ended(&self, cause: &str) {
         let cause = shortened(cause);
-        if let Some(left_out) = self.line(cause) {
+        if let Some(left_out) = self.line("", cause) {
             let backend = &*self.backend;
             tracing::warn!(
                 backend,
@@ -84,9 +86,47 @@ impl Words {
         }
     }
 
-    fn line(&self, kind: &str) -> Option<u64> {
+    fn line(&self, statement: &str, cause: &str) -> Option<u64> {
         let now = Time::ZERO + self.begun.elapsed();
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.line(kind.to_owned(), now)
+        lines.line((statement.to_owned(), without_values(cause)), now)
+    }
+}
+
+/// A cause without what stands in quotes and brackets: values of one request, most often, as the
+/// name that is there already. Of causes that differ in nothing else a line tells enough.
+fn without_values(cause: &str) -> String {
+    let mut kind = String::with_capacity(cause.len());
+    let mut until = None;
+    for (at, c) in cause.char_indices() {
+        match (until, c) {
+            (Some(end), _) if c == end => until = None,
+            (Some(_), _) => continue,
+            (None, '(') => until = Some(')'),
+            // One within a word is an apostrophe.
+            (None, '\'') if cause[..at].ends_with(char::is_alphanumeric) => {}
+            (None, '"' | '\'') => until = Some(c),
+            (None, _) => {}
+        }
+        kind.push(c);
+    }
+    kind
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_has_a_line_of_each_cause_whatever_values_are_in_it() {
+        let words = Words::new("shop");
+        let is_told = |statement, cause| words.line(statement, cause).is_some();
+        assert!(is_told("GET /a", "it answered with status 500"));
+        assert!(is_told("GET /a", "it answered with status 404"));
+        assert!(is_told("GET /b", "it answered with status 500"));
+        assert!(!is_told("GET /a", "it answered with status 500"));
+        assert!(is_told("insert", "no \"tom\" (name)=(tom) isn't 'his'"));
+        assert!(!is_told("insert", "no \"eve\" (name)=(eve) isn't 'hers'"));
+        assert!(is_told("insert", "no \"eve\" (name)=(eve) is 'hers'"));
     }
 }

@@ -7,9 +7,10 @@
 
 use super::Pipeline;
 use super::lanes::{Lanes, Taken};
-use crate::answer::refusals::Why;
+use crate::answer::refusals::{TooMuch, Why};
 use rhythm_http::{Clients, Next, Owed, Reader, Reading};
 use rhythm_net::{Port, Time};
+use rhythm_protocol::http::request::Framing;
 
 impl Pipeline {
     /// Takes all requests that a connection's input has, if it `begins` to be read. Whether it
@@ -173,6 +174,13 @@ impl Pipeline {
                     status,
                     fault,
                     came: reading.part().bytes,
+                    too_much: (status == 413).then(|| TooMuch {
+                        bytes: match reading.part().head.framing() {
+                            Framing::Length(length) => Some(length),
+                            Framing::None | Framing::Chunked => None,
+                        },
+                        most: self.epochs.limits().body_max,
+                    }),
                 };
                 self.responder.keep_part(
                     epoch.map(|epoch| epoch.index),

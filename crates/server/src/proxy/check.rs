@@ -3,7 +3,7 @@
 
 use super::question::Question;
 use super::timers::Due;
-use super::told::{self, Tells, Where};
+use super::told::{self, Cause, Tells, Unwell, Where};
 use super::upstream::Tried;
 use super::{Link, Proxies, Use};
 use crate::answer_reader::{AnswerReader, Part};
@@ -40,9 +40,14 @@ impl Proxies {
         self.drop_link(answers, id);
         let places = places.and_next();
         if !is_open && self.has_place(number, index, places) {
-            return self.question(answers, number, index, Some(places));
+            let late = Cause::ConnectsLate;
+            return self.question(answers, number, index, Some((places, late)));
         }
-        self.is_found(number, index, false, now);
+        let cause = match is_open {
+            true => Cause::Late,
+            false => Cause::ConnectsLate,
+        };
+        self.is_found(number, index, Some(Unwell::Cause(cause)), now);
         self.question(answers, number, index, None);
     }
 
@@ -52,21 +57,21 @@ impl Proxies {
         route.is_some_and(|route| route.upstreams[index].peer(places).is_some())
     }
 
-    /// Asks a server at the first of its places, beside those that were tried, to which a
-    /// connection can be begun. Where there is none, it is not in order.
+    /// Asks a server at the first of its places, beside those that were tried, which failed for
+    /// that cause, to which a connection can be begun. Where there is none, it is not in order.
     fn question(
         &mut self,
         answers: &mut Answers<'_>,
         number: u32,
         index: usize,
-        tried: Option<Tried>,
+        tried: Option<(Tried, Cause)>,
     ) {
         let Some(route) = self.routes.get(&number).filter(|route| !route.is_old) else {
             return;
         };
         let path = route.settings().health.clone();
         let upstream = &route.upstreams[index];
-        let mut places = tried.unwrap_or_else(|| upstream.untried());
+        let (mut places, mut cause) = tried.unwrap_or_else(|| (upstream.untried(), Cause::NoRoom));
         let mut request = Vec::new();
         let mut head = RequestWriter::new(
             &mut request,
@@ -96,22 +101,33 @@ impl Proxies {
                 }
                 // This process has no more of them, which tells nothing of the server.
                 Err(error) if error.kind() == ErrorKind::QuotaExceeded => return,
-                Err(_) => places = places.and_next(),
+                Err(error) => {
+                    cause = Cause::Unreachable(error.kind());
+                    places = places.and_next();
+                }
             }
         }
-        self.is_found(number, index, false, answers.now());
+        self.is_found(number, index, Some(Unwell::Cause(cause)), answers.now());
     }
 
     /// The connection of a question ended before its answer: where it was not open yet, the
     /// server's next place is asked.
-    pub(super) fn check_ended(&mut self, answers: &mut Answers<'_>, check: &Question) {
+    pub(super) fn check_ended(
+        &mut self,
+        answers: &mut Answers<'_>,
+        check: &Question,
+        why: Option<ErrorKind>,
+    ) {
         let Question {
             route, upstream, ..
         } = *check;
-        match check.is_open {
-            true => self.is_found(route, upstream, false, answers.now()),
-            false => self.question(answers, route, upstream, Some(check.places.and_next())),
+        if check.is_open {
+            let unwell = Unwell::Cause(Cause::Lost(why));
+            return self.is_found(route, upstream, Some(unwell), answers.now());
         }
+        let cause = why.map_or(Cause::Lost(None), Cause::Unreachable);
+        let tried = (check.places.and_next(), cause);
+        self.question(answers, route, upstream, Some(tried));
     }
 
     /// The connection of a question is open.
@@ -150,28 +166,38 @@ impl Proxies {
         };
         let mut decoded = Vec::new();
         let read = check.reader.next(bytes, &mut decoded);
-        let is_well = match read {
+        let unwell = match read {
             Ok((_, Part::Nothing)) => return,
-            Ok((_, Part::Head)) => (200..400).contains(&check.reader.head().0.status()),
-            _ => false,
+            Ok((_, Part::Head)) => match check.reader.head().0.status() {
+                200..400 => None,
+                status => Some(Unwell::Status(status)),
+            },
+            _ => Some(Unwell::Cause(Cause::Unreadable)),
         };
         let (route, upstream) = (check.route, check.upstream);
         self.drop_link(answers, id);
-        self.is_found(route, upstream, is_well, answers.now());
+        self.is_found(route, upstream, unwell, answers.now());
     }
 
-    /// A server is in order, or not, as was found just now.
-    pub(super) fn is_found(&mut self, number: u32, index: usize, is_well: bool, now: Time) {
+    /// A server is in order, or is not for this cause, as was found just now.
+    pub(super) fn is_found(
+        &mut self,
+        number: u32,
+        index: usize,
+        unwell: Option<Unwell>,
+        now: Time,
+    ) {
         let Some(route) = self.routes.get_mut(&number) else {
             return;
         };
         let upstream = &mut route.upstreams[index];
-        if upstream.is_unwell != is_well {
+        // Of what is not in order still, the log may be told of later: with what it is for now.
+        let was_unwell = std::mem::replace(&mut upstream.unwell, unwell).is_some();
+        if was_unwell == unwell.is_some() {
             return;
         }
-        upstream.is_unwell = !is_well;
         // Who waits may go on, there or elsewhere.
-        route.is_again |= is_well;
+        route.is_again |= was_unwell;
         self.freed.push(number);
         upstream.news.changed();
         self.tell_found(number, index, now);
@@ -184,8 +210,8 @@ impl Proxies {
             return;
         };
         let upstream = &mut route.upstreams[index];
-        let is_well = !upstream.is_unwell;
-        let left_out = match upstream.news.tell(is_well, now) {
+        let unwell = upstream.unwell;
+        let left_out = match upstream.news.tell(unwell.is_none(), now) {
             Tells::Now(left_out) => left_out,
             Tells::At(at) => {
                 self.timers.set(at, Due::News(number, index));
@@ -199,6 +225,6 @@ impl Proxies {
             server: &route.upstreams[index].name,
             place: &route.upstreams[index].place(),
         };
-        told::is_found(at, is_well, left_out);
+        told::is_found(at, &route.settings().health, unwell, left_out);
     }
 }

@@ -152,7 +152,7 @@ impl Proxies {
         };
         let slot = match link.used {
             Use::Exchange(slot) => slot,
-            Use::Check(check) => return self.check_ended(answers, &check),
+            Use::Check(check) => return self.check_ended(answers, &check, why),
             Use::Idle => return,
         };
         let Some(exchange) = self.exchanges.get_mut(&slot) else {

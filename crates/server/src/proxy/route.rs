@@ -233,6 +233,7 @@ fn hash_of(what: &(impl Hash + ?Sized)) -> u64 {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::told::Unwell;
     use super::*;
     use rhythm_engine::settings::{BackendUrl, ProxyConfig};
     use rhythm_net::Peer;
@@ -417,10 +418,10 @@ pub(super) mod tests {
         assert_eq!(next_waiting(&mut route, 0, now), None, "it is another's");
         assert_eq!(next_waiting(&mut route, 1, now), Some(slot(3)));
         // Who waits for one that is not well may go elsewhere.
-        route.upstreams[0].is_unwell = true;
+        route.upstreams[0].unwell = Some(Unwell::Status(503));
         assert_eq!(next_waiting(&mut route, 0, now), Some(slot(1)));
         // And who waits here as its own was not, once that is.
-        route.upstreams[0].is_unwell = false;
+        route.upstreams[0].unwell = None;
         assert_eq!(next_waiting(&mut route, 0, now), None);
         assert_eq!(route.take_line(0), [slot(2)]);
         route.waits(slot(2), WHO, 0);

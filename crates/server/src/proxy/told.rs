@@ -145,8 +145,27 @@ impl Failures {
     }
 }
 
-/// A server is in order again, or is not any more.
-pub(super) fn is_found(at: Where<'_>, is_well: bool, left_out: u64) {
+/// Why a server is not in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unwell {
+    /// It could not be asked, or gave no answer of HTTP's.
+    Cause(Cause),
+    /// It answered with this status.
+    Status(u16),
+}
+
+impl fmt::Display for Unwell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unwell::Cause(Cause::Unreachable(why)) => why.fmt(f),
+            Unwell::Cause(cause) => cause.fmt(f),
+            Unwell::Status(status) => write!(f, "status {status}"),
+        }
+    }
+}
+
+/// A server is in order again, or for a cause is not any more, as it said at this path.
+pub(super) fn is_found(at: Where<'_>, path: &str, unwell: Option<Unwell>, left_out: u64) {
     let Where {
         service,
         route,
@@ -154,8 +173,8 @@ pub(super) fn is_found(at: Where<'_>, is_well: bool, left_out: u64) {
         place: address,
     } = at;
     let server = &**server;
-    match is_well {
-        true => tracing::info!(
+    match unwell {
+        None => tracing::info!(
             service,
             route,
             server,
@@ -163,11 +182,13 @@ pub(super) fn is_found(at: Where<'_>, is_well: bool, left_out: u64) {
             left_out,
             "a server is in order again"
         ),
-        false => tracing::warn!(
+        Some(cause) => tracing::warn!(
             service,
             route,
             server,
             address,
+            path,
+            %cause,
             left_out,
             "a server is not in order by its `health`: others are asked, where there are any; \
              see what it answers there"
@@ -230,6 +251,13 @@ const EVERY: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn why_a_server_is_not_in_order_is_said_in_a_few_words() {
+        let refused = Cause::Unreachable(ErrorKind::ConnectionRefused);
+        assert_eq!(Unwell::Cause(refused).to_string(), "connection refused");
+        assert_eq!(Unwell::Status(503).to_string(), "status 503");
+    }
 
     #[test]
     fn a_server_that_changes_its_mind_all_the_time_fills_no_log_and_its_end_is_told() {

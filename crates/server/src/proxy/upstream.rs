@@ -11,7 +11,7 @@
 //! route's only server is asked by either.)
 
 use super::shares::{Holder, Shares};
-use super::told::News;
+use super::told::{News, Unwell};
 use crate::observe::metrics::ProxyMetrics;
 use rhythm_net::{ConnectionId, Peer, Time};
 use std::sync::Arc;
@@ -40,8 +40,8 @@ pub(super) struct Upstream {
     failures: u32,
     /// Until when it is aside.
     aside: Option<Time>,
-    /// It says itself that it is not in order.
-    pub(super) is_unwell: bool,
+    /// It says itself that it is not in order, or nothing, for this cause.
+    pub(super) unwell: Option<Unwell>,
     /// What the log knows of that.
     pub(super) news: News,
     pub(super) metrics: Arc<ProxyMetrics>,
@@ -65,7 +65,7 @@ impl Upstream {
             shares: Shares::default(),
             failures: 0,
             aside: None,
-            is_unwell: false,
+            unwell: None,
             news: News::default(),
             metrics,
         }
@@ -126,7 +126,7 @@ impl Upstream {
     /// Whether it may be asked; when it is aside, since when it may be tried.
     pub(super) fn state(&self, now: Time) -> State {
         match self.aside {
-            _ if self.is_unwell => State::Aside(Time::NEVER),
+            _ if self.unwell.is_some() => State::Aside(Time::NEVER),
             None => State::Well,
             Some(until) if until <= now => State::Trial,
             Some(until) => State::Aside(until),

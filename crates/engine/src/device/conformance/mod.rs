@@ -53,6 +53,7 @@ pub const BESIM: &[BackendKind] = &[BackendKind {
     ],
     asks: Asks::Template("request"),
     check: |_| None,
+    check_backend: |_| None,
     keeps_sessions: None,
 }];
 

@@ -48,6 +48,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
             },
         ],
         check,
+        check_backend: |_| None,
         keeps_sessions: None,
     },
     locate,

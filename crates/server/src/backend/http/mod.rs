@@ -57,6 +57,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
         ],
         asks: Asks::Http,
         check: check::check,
+        check_backend: |_| None,
         keeps_sessions: None,
     },
     locate: Access::locate,

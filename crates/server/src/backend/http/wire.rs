@@ -12,6 +12,9 @@ use rhythm_engine::cohort::Argument;
 use rhythm_engine::program::Call;
 use std::sync::Arc;
 
+/// Why a request is not sent.
+const LEADS_ELSEWHERE: &str = "a value in the path is empty, `.` or `..`, and would lead elsewhere";
+
 /// See the module's text.
 #[derive(Debug)]
 pub struct HttpWire {
@@ -95,9 +98,9 @@ impl Wire for HttpWire {
         check_path(&call.form, arguments).err()?;
         self.tell(
             call,
-            "a value in the path is empty, `.` or `..`, and would lead elsewhere",
+            &format!("the request was not sent: {LEADS_ELSEWHERE}"),
         );
-        Some(Cause::Refused)
+        Some(Cause::NotSent(LEADS_ELSEWHERE))
     }
 
     fn encode<'a>(

@@ -106,6 +106,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
             changes("decr", COUNTS),
         ]),
         check: check::check,
+        check_backend: |_| None,
         keeps_sessions: Some(KEEPS_SESSIONS),
     },
     locate,

@@ -87,6 +87,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
         ],
         asks: Asks::Sql,
         check: check::check,
+        check_backend: |_| None,
         keeps_sessions: None,
     },
     locate: Access::locate,

@@ -91,6 +91,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
             merges: merge::MERGES,
         }),
         check: check::check,
+        check_backend: |_| None,
         keeps_sessions: Some(KEEPS_SESSIONS),
     },
     locate: Access::locate,

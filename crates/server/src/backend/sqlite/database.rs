@@ -1,5 +1,7 @@
 //! Databases as they are opened.
 
+use super::wrong::Wrong;
+use rhythm_engine::kind::{BackendMistake, Within};
 use rhythm_engine::settings::BackendConfig;
 use rhythm_net::files::open_regular;
 use rusqlite::config::DbConfig;
@@ -15,7 +17,8 @@ use super::frames::ANSWER_MAX;
 use super::passwords;
 use crate::backend::files::read_regular;
 
-/// The keys of scripts: what makes tables, and what fills them.
+/// The key of the database, and those of scripts: what makes tables, and what fills them.
+pub(super) const FILE: &str = "file";
 pub(super) const SCHEMA: &str = "schema";
 pub(super) const DATA: &str = "data";
 
@@ -34,55 +37,74 @@ pub(super) const CONNECTION_BYTES_MAX: usize = 4 * ANSWER_MAX;
 
 /// Where a backend's database is.
 pub(super) fn path(config: &BackendConfig) -> PathBuf {
-    config.folder.join(config.text("file"))
+    config.folder.join(config.text(FILE))
 }
 
 /// A file of SQL of which a database is made.
 struct Script {
+    /// As its key has it.
+    name: String,
     path: PathBuf,
     text: String,
 }
 
 impl Script {
     /// Those that a key names, separated by blanks.
-    fn all(config: &BackendConfig, key: &'static str) -> Result<Vec<Script>, String> {
+    fn all(config: &BackendConfig, key: &'static str) -> Result<Vec<Script>, Wrong> {
         let names = config.text(key).split_ascii_whitespace();
-        let read = |name| {
+        let read = |name: &str| {
             let path = config.folder.join(name);
             let text = read_regular(&path, SCRIPT_MAX).and_then(|bytes| {
                 String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
             });
             match text {
-                Ok(text) => Ok(Script { path, text }),
-                Err(why) => Err(format!("cannot read `{key}`, {}: {why}", path.display())),
+                Ok(text) => Ok(Script {
+                    name: name.to_owned(),
+                    path,
+                    text,
+                }),
+                Err(why) => Err(Wrong {
+                    hint: "a file of SQL, in the service's folder unless its path says otherwise"
+                        .to_owned(),
+                    ..Wrong::new(
+                        key,
+                        format!("cannot read `{key}`, {}: {why}", path.display()),
+                    )
+                }),
             }
         };
         names.map(read).collect()
     }
 
     /// Carries it out.
-    fn run(&self, key: &'static str, connection: &Connection) -> Result<(), String> {
+    fn run(&self, key: &'static str, connection: &Connection) -> Result<(), Wrong> {
         connection.execute_batch(&self.text).map_err(|why| {
-            let line = match &why {
-                // What is told is the rest of the text, and where in it the mistake is.
-                Error::SqlInputError { sql, offset, .. } => self.text.rfind(sql).map(|begin| {
-                    let at = begin + usize::try_from(*offset).unwrap_or(0);
-                    1 + memchr::memchr_iter(b'\n', &self.text.as_bytes()[..at]).count()
-                }),
+            let words = in_words(&why);
+            // What is told is the rest of the text, and where in it the mistake is.
+            let offset = match &why {
+                Error::SqlInputError { sql, offset, .. } => (self.text.rfind(sql))
+                    .map(|begin| begin + usize::try_from(*offset).unwrap_or(0)),
                 _ => None,
             };
-            let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-            format!(
-                "`{key}` fails: {}{line}: {}",
-                self.path.display(),
-                in_words(&why)
-            )
+            let Some(offset) = offset else {
+                let path = self.path.display();
+                return Wrong::new(key, format!("`{key}` fails: {path}: {words}"));
+            };
+            let within = Within {
+                file: self.name.clone(),
+                text: self.text.clone(),
+                offset: offset.min(self.text.len()),
+            };
+            Wrong {
+                within: Some((self.path.clone(), within)),
+                ..Wrong::new(key, format!("`{key}` fails: {words}"))
+            }
         })
     }
 }
 
 /// Carries out the scripts of a key, one after the other.
-fn run(scripts: &[Script], key: &'static str, connection: &Connection) -> Result<(), String> {
+fn run(scripts: &[Script], key: &'static str, connection: &Connection) -> Result<(), Wrong> {
     scripts
         .iter()
         .try_for_each(|script| script.run(key, connection))
@@ -94,20 +116,30 @@ fn has_tables(connection: &Connection) -> Result<bool, Error> {
 }
 
 /// Neither a file nor a schema.
-fn none_there(path: &Path) -> String {
-    format!(
-        "there is no {}: make it (`sqlite3 {} < FILE`), or name a file of SQL that does so as \
-         `schema`",
-        path.display(),
-        path.display()
-    )
+fn none_there(path: &Path) -> Wrong {
+    Wrong {
+        hint: format!(
+            "make it (`sqlite3 {} < FILE`), or name a file of SQL that does so as `schema`",
+            path.display()
+        ),
+        ..Wrong::new(FILE, format!("there is no {}", path.display()))
+    }
+}
+
+/// Tells what is wrong with a backend, before its statements are tried.
+pub(super) fn check(config: &BackendConfig) -> Option<BackendMistake> {
+    let tried = for_checks(config).and_then(|_| match path(config).exists() {
+        true => Ok(()),
+        false => Script::all(config, DATA).map(drop),
+    });
+    tried.err().map(Wrong::into_mistake)
 }
 
 /// Sees whether the database can be opened, or made where there is none.
 ///
 /// # Errors
 /// What is wrong with it, in words.
-pub(super) fn reach(config: &BackendConfig) -> Result<(), String> {
+pub(super) fn reach(config: &BackendConfig) -> Result<(), Wrong> {
     let path = path(config);
     is_regular(&path)?;
     if !path.exists() {
@@ -118,20 +150,21 @@ pub(super) fn reach(config: &BackendConfig) -> Result<(), String> {
         };
     }
     let opened = open(&path, config.pool.timeout).and_then(|opened| has_tables(&opened));
-    let told = |why: Error| format!("{}: {}", path.display(), in_words(&why));
+    let told = |why: Error| Wrong::of_file(&path, &why);
     opened.map(drop).map_err(told)
 }
 
-/// Makes the database where there is none, and sees that it can be written.
+/// Makes the database where there is none, and sees that it can be written. Gives where it is, and
+/// whether it was made.
 ///
 /// # Errors
 /// What is wrong with it, in words.
-pub(super) fn prepare(config: &BackendConfig) -> Result<PathBuf, String> {
+pub(super) fn prepare(config: &BackendConfig) -> Result<(PathBuf, bool), Wrong> {
     let path = path(config);
     is_regular(&path)?;
     let [schema, data] = [SCHEMA, DATA].map(|key| Script::all(config, key));
     let (schema, data) = (schema?, data?);
-    let told = |why: Error| format!("{}: {}", path.display(), in_words(&why));
+    let told = |why: Error| Wrong::of_file(&path, &why);
     let is_new = !path.exists();
     if is_new {
         if schema.is_empty() {
@@ -141,28 +174,29 @@ pub(super) fn prepare(config: &BackendConfig) -> Result<PathBuf, String> {
     }
     let connection = open(&path, config.pool.timeout).map_err(told)?;
     if schema.is_empty() {
-        return Ok(path);
+        return Ok((path, false));
     }
-    make(&path, connection, &schema, &data, is_new).map(|()| path)
+    let is_made = make(&path, connection, &schema, &data, is_new)?;
+    Ok((path, is_made))
 }
 
-/// Makes the tables of a database that has none. One that was a new file is gone again where its
-/// scripts fail: empty, it is no database of anybody's.
+/// Makes the tables of a database that has none, and gives whether it had none. One that was a new
+/// file is gone again where its scripts fail: empty, it is no database of anybody's.
 fn make(
     path: &Path,
     mut connection: Connection,
     schema: &[Script],
     data: &[Script],
     is_new: bool,
-) -> Result<(), String> {
-    let told = |why: Error| format!("{}: {}", path.display(), in_words(&why));
+) -> Result<bool, Wrong> {
+    let told = |why: Error| Wrong::of_file(path, &why);
     // Two processes may begin at the same time. Whoever comes later waits here, and then finds what
     // the other has made; where he cannot, it is the other's all the same.
     let begun = connection
         .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
         .map_err(told)?;
     if has_tables(&begun).map_err(told)? {
-        return Ok(());
+        return Ok(false);
     }
     let filled = run(schema, SCHEMA, &begun)
         .and_then(|()| run(data, DATA, &begun))
@@ -172,12 +206,12 @@ fn make(
         drop(connection);
         let _ = fs::remove_file(path);
     }
-    filled
+    filled.map(|()| true)
 }
 
 /// Sees that a file that is there is one that SQLite may open: it would wait for a pipe for ever.
-fn is_regular(path: &Path) -> Result<(), String> {
-    let told = |why: io::Error| format!("{}: {why}", path.display());
+fn is_regular(path: &Path) -> Result<(), Wrong> {
+    let told = |why: io::Error| Wrong::new(FILE, format!("{}: {why}", path.display()));
     match path.exists() {
         true => open_regular(path).map(drop).map_err(told),
         false => Ok(()),
@@ -217,10 +251,10 @@ pub(super) fn open_to_read(path: &Path, timeout: Duration) -> Result<Connection,
 ///
 /// # Errors
 /// What is wrong with it, in words.
-pub(super) fn for_checks(config: &BackendConfig) -> Result<(Connection, PathBuf), String> {
+pub(super) fn for_checks(config: &BackendConfig) -> Result<(Connection, PathBuf), Wrong> {
     let (path, mut schema) = (path(config), Script::all(config, SCHEMA)?);
     is_regular(&path)?;
-    let told = |why: Error| format!("{}: {}", path.display(), in_words(&why));
+    let told = |why: Error| Wrong::of_file(&path, &why);
     let open = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&path, flags)?;
@@ -246,7 +280,8 @@ pub(super) fn for_checks(config: &BackendConfig) -> Result<(Connection, PathBuf)
 /// one that there is.
 pub(super) fn is_of_a_later_schema(config: &BackendConfig, statement: &str) -> bool {
     let made = Script::all(config, SCHEMA).and_then(|schema| {
-        let connection = Connection::open_in_memory().map_err(|why| in_words(&why))?;
+        let told = |why: Error| Wrong::of_file(&path(config), &why);
+        let connection = Connection::open_in_memory().map_err(told)?;
         run(&schema, SCHEMA, &connection)?;
         Ok(connection)
     });
@@ -286,6 +321,7 @@ mod tests {
     fn a_new_file_is_gone_again_where_its_scripts_fail_and_stays_where_another_fills_it() {
         let path = std::env::temp_dir().join(format!("rhythm-made-{}.db", std::process::id()));
         let script = |text: &str| Script {
+            name: "a.sql".to_owned(),
             path: "a.sql".into(),
             text: text.to_owned(),
         };
@@ -297,6 +333,7 @@ mod tests {
             connection
         };
         let failed = make(&path, opened(), &fill, &wrong, true).unwrap_err();
+        let failed = failed.to_string();
         assert!(failed.contains("`data` fails: a.sql"), "{failed}");
         assert!(!path.exists());
         // Another process is at it.
@@ -305,6 +342,7 @@ mod tests {
             .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
             .unwrap();
         let failed = make(&path, opened(), &fill, &wrong, true).unwrap_err();
+        let failed = failed.to_string();
         assert!(failed.contains("locked"), "{failed}");
         run(&fill, SCHEMA, &begun).unwrap();
         begun.commit().unwrap();

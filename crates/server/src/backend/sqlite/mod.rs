@@ -26,10 +26,11 @@ mod thread;
 mod transaction;
 mod wire;
 mod writer;
+mod wrong;
 
 use crate::backend::kind::{Kind, Opened};
 use crate::backend::{ConnectionPool, PoolOptions};
-use database::{CONNECTION_BYTES_MAX, DATA, SCHEMA};
+use database::{CONNECTION_BYTES_MAX, DATA, FILE, SCHEMA};
 use opened::THREADS_A_CONNECTION;
 use rhythm_engine::kind::{Asks, BackendKey, BackendKind};
 use rhythm_engine::settings::{BackendConfig, Setting};
@@ -45,7 +46,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
         name: "sqlite",
         keys: &[
             BackendKey {
-                name: "file",
+                name: FILE,
                 about: "the database, beside service.toml unless the path says otherwise",
                 default: Setting::Text("data.db"),
                 check: |file| !matches!(file.text(), "" | ":memory:"),
@@ -73,10 +74,11 @@ pub(in crate::backend) const KIND: Kind = Kind {
         ],
         asks: Asks::Sql,
         check: statement::check,
+        check_backend: database::check,
         keeps_sessions: None,
     },
     locate,
-    reach: database::reach,
+    reach: |config| Ok(database::reach(config)?),
     query_bytes_max,
     open,
 };

@@ -1,13 +1,14 @@
 //! Databases that threads of this process listen for: one for each file and what is said of it,
 //! however many workers and reloads there are.
 
-use super::database;
+use super::database::{self, SCHEMA};
 use super::thread::{self, Shared};
 use super::writer::Writer;
 use crate::backend::words::Words;
 use rhythm_engine::settings::BackendConfig;
 use rhythm_net::{LocalListener, Peer};
 use std::num::NonZero;
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use std::{io, thread as threads};
@@ -20,8 +21,12 @@ static LISTENING: Mutex<Vec<(BackendConfig, Peer)>> = Mutex::new(Vec::new());
 /// # Errors
 /// What is wrong with it, in words.
 pub(super) fn peer(config: &BackendConfig) -> Result<Peer, String> {
-    let path = database::prepare(config)?;
+    let (path, is_made) = database::prepare(config)?;
     let mut listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
+    if is_made {
+        let is_same = |(known, _): &(BackendConfig, Peer)| database::path(known) == path;
+        tell_made(config, &path, listening.iter().any(is_same));
+    }
     if let Some((_, peer)) = listening.iter().find(|(known, _)| known == config) {
         return Ok(peer.clone());
     }
@@ -49,6 +54,23 @@ pub(super) fn peer(config: &BackendConfig) -> Result<Peer, String> {
     let peer = begin().map_err(|why: io::Error| format!("no thread can be begun: {why}"))?;
     listening.push((config.clone(), peer.clone()));
     Ok(peer)
+}
+
+/// Tells that a database was made: most often that is meant, but not of one that was there before.
+fn tell_made(config: &BackendConfig, path: &Path, was_there: bool) {
+    let (backend, schema) = (&*config.name, config.text(SCHEMA));
+    match was_there {
+        true => tracing::warn!(
+            backend,
+            file = %path.display(),
+            "the database was there before and is not any more: it is made anew of {schema}"
+        ),
+        false => tracing::info!(
+            backend,
+            file = %path.display(),
+            "the database was not there, or had no tables: it is made of {schema}"
+        ),
+    }
 }
 
 /// Threads that a database has at most, for each connection of its pools: one whose connection was
