@@ -36,8 +36,8 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         parts: 0,
         stay: Stay::Leaves,
         complete: 9,
-        counts: 8,
         claims: vec![Claim { epoch: 1, node: 1 }; 3],
+        counts: vec![1, 0, 0],
     };
     let mut frame = Vec::new();
     write(&head, data, &mut frame);

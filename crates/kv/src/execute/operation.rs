@@ -311,12 +311,12 @@ impl Turn<'_> {
         }
         let due = self.shared.store.flush_due(at);
         match &mut self.written {
-            // The ring's node has all nodes do it then: their stores' seconds do not begin at once.
+            // The thread of the ring, which executes this, has all nodes do it when it is due:
+            // their stores' seconds do not begin at once.
             Some(written) if due > now => return written.flush_at(due),
             Some(written) => written.flush(),
             None => {}
         }
-        self.announce();
         self.shared.store.flush_all(at, now);
     }
 }

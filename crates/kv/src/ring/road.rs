@@ -11,6 +11,13 @@ pub struct Road {
 }
 
 impl Road {
+    /// To none: what is about all ranges is executed by the thread of the ring of this node, which
+    /// says it to the others at once.
+    pub const HERE: Road = Road {
+        range: usize::MAX,
+        reads: false,
+    };
+
     /// To who serves a range.
     pub fn to_server(range: usize) -> Road {
         Road {

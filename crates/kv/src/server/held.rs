@@ -18,6 +18,7 @@ const END: &[u8] = b"END\r\n";
 /// What is said where another node gives no answer.
 const NOT_DONE: &[u8] = b"SERVER_ERROR no node serves this key now, nothing was done\r\n";
 const UNKNOWN: &[u8] = b"SERVER_ERROR the node of this key is gone, it may be done yet\r\n";
+const NOT_BY_ALL: &[u8] = b"SERVER_ERROR a node is gone that may not have done it\r\n";
 
 /// What an answer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub(super) enum Asked {
     Key,
     /// A line.
     Line,
+    /// One, to what is about all nodes.
+    All,
     /// One that may have no answer, or a packet: it cannot be told that nobody knows.
     Quiet,
     /// One that the client does not know of: what is answered is not for it.
@@ -80,6 +83,11 @@ impl Held {
     /// Bytes of them.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether a command has no answer yet.
+    pub(super) fn asks(&self) -> bool {
+        self.asked > 0
     }
 
     /// Whether a command that took this road has no answer yet.
@@ -152,7 +160,7 @@ impl Held {
             return;
         };
         self.asked -= 1;
-        if answer.is_err() && piece.asked != Asked::Line {
+        if answer.is_err() && !matches!(piece.asked, Asked::Line | Asked::All) {
             // Nothing from here on is sent.
             self.is_broken = true;
             return;
@@ -167,6 +175,7 @@ impl Held {
             }
             (Ok(_), Asked::Unseen) => Vec::new(),
             (Ok(answer), _) => answer,
+            (Err(_), Asked::All) => NOT_BY_ALL.to_vec(),
             (Err(Unanswered::NotDone), _) => NOT_DONE.to_vec(),
             (Err(Unanswered::Unknown), _) => UNKNOWN.to_vec(),
         };
@@ -255,6 +264,9 @@ mod tests {
         assert_eq!(told, (text.to_owned(), false));
         let told = said(Asked::Unseen, Ok(b"Not found".to_vec()));
         assert_eq!(told, ("OK\r\n".to_owned(), false));
+        let told = said(Asked::All, Err(Unanswered::Unknown));
+        let text = "OK\r\nSERVER_ERROR a node is gone that may not have done it\r\n";
+        assert_eq!(told, (text.to_owned(), false));
         // Where nothing can be said, nothing is, and the connection ends.
         for asked in [Asked::Key, Asked::Quiet, Asked::Unseen] {
             let told = said(asked, Err(Unanswered::NotDone));

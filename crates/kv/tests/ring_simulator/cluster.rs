@@ -27,6 +27,9 @@ enum Handed {
     Fenced(u64),
 }
 
+/// The client that flushes all items.
+pub(crate) const FLUSH: usize = usize::MAX;
+
 /// Bytes for another node that may be untaken before frames are dropped.
 const UNTAKEN_MAX: usize = 1 << 18;
 
@@ -239,24 +242,23 @@ impl Live {
         (done, count)
     }
 
-    /// A client flushes all items.
-    pub(crate) fn flush_all(&mut self, now: Time) {
-        let second = self.second(now);
-        self.store.pin().store().flush_all(second, second);
-        let mut written = Written::default();
-        written.flush();
+    /// A client has all items go in so many seconds; 0: now.
+    pub(crate) fn flush_in(&mut self, seconds: u32) {
         self.tickets += 1;
         let ticket = Ticket {
             worker: 0,
             number: self.tickets,
         };
-        self.handed.push_back(Handed::Written(ticket, written));
+        self.waiting.insert(self.tickets, (FLUSH, None));
+        self.forwarded.insert(self.tickets, usize::MAX);
+        let command = format!("flush {seconds}").into_bytes();
+        let forward = Handed::Forward(ticket, Road::HERE, command);
+        self.handed.push_back(forward);
     }
 
-    /// A client has all items go in so many seconds.
-    pub(crate) fn flush_later(&mut self, seconds: u32, now: Time) {
-        let second = self.second(now);
-        self.node.flush_at(second + seconds);
+    /// The last thing that was handed over comes to the node first, as of another worker.
+    pub(crate) fn hands_over_last_first(&mut self) {
+        self.handed.rotate_right(1);
     }
 
     fn hand(&mut self, written: &mut Written, batch: &mut Vec<(usize, Answer)>, d: &mut Vec<Done>) {
@@ -406,6 +408,18 @@ impl Live {
         let second = self.second(now);
         let mut written = Written::default();
         let mut pinned = self.store.pin();
+        if let Some(seconds) = forwarded.command.strip_prefix(b"flush ") {
+            let seconds = std::str::from_utf8(seconds).expect("text");
+            match seconds.parse().expect("a number") {
+                0 => {
+                    pinned.store().flush_all(second, second);
+                    written.flush();
+                }
+                later => written.flush_at(second + later),
+            }
+            let local = Local::new(&mut pinned, second);
+            return (self.node).executed(forwarded, Vec::new(), &written, &local, effects);
+        }
         let (op, number) = parsed(&forwarded.command);
         let answer = match op == Op::Get || self.view.may_write(now) {
             true => {

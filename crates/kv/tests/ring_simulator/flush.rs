@@ -1,9 +1,9 @@
 //! `flush_all` at one node, while what another one wrote is on its way to copies: all agree on what
 //! is there afterwards.
 
-use crate::cluster::Op;
+use crate::cluster::{FLUSH, Op};
 use crate::stall::{NODES, Ring};
-use rhythm_kv::ring::{Options, Scheme};
+use rhythm_kv::ring::{Options, Scheme, Unanswered};
 
 fn ring(scheme: Scheme) -> Ring {
     let mut ring = Ring::new(Options {
@@ -27,8 +27,7 @@ fn flushed(scheme: Scheme, (from, to): (usize, usize), at: usize) {
     let now = ring.time();
     ring.nodes[0].ask(&[(0, Op::Set(2), of_0)], now);
     ring.pass(50, None, |_| {});
-    let now = ring.time();
-    ring.nodes[at].flush_all(now);
+    ring.nodes[at].flush_in(0);
     ring.pass(50, None, |_| {});
     ring.clear();
     ring.pass(100, None, |_| {});
@@ -53,8 +52,7 @@ fn what_is_written_since_stays_on_a_copy_that_hears_of_it_late() {
     let mut ring = ring(Scheme::Ring);
     let of_0 = ring.key_of(0);
     ring.clog(2, 1);
-    let now = ring.time();
-    ring.nodes[2].flush_all(now);
+    ring.nodes[2].flush_in(0);
     ring.pass(50, None, |_| {});
     ring.set(0, of_0, 1);
     ring.pass(50, None, |_| {});
@@ -74,7 +72,7 @@ fn many_at_once_are_said_once_by_each() {
     for write in 0..500 {
         for node in &mut ring.nodes {
             node.ask(&[(0, Op::Set(write), of_0)], now);
-            node.flush_all(now);
+            node.flush_in(0);
         }
     }
     ring.pass(1000, None, |_| {});
@@ -90,8 +88,7 @@ fn one_that_is_to_come_comes_to_those_who_came_since() {
     let mut ring = ring(Scheme::Ring);
     let [of_0, of_1] = [0, 1].map(|range| ring.key_of(range));
     ring.set(0, of_0, 1);
-    let now = ring.time();
-    ring.nodes[1].flush_later(10, now);
+    ring.nodes[1].flush_in(10);
     ring.pass(1000, Some(2), |_| {});
     ring.begin_anew(2);
     ring.pass(7500, None, |_| {});
@@ -102,10 +99,47 @@ fn one_that_is_to_come_comes_to_those_who_came_since() {
     assert_eq!(values, [None; NODES]);
     // One that is said later takes its place.
     ring.set(1, of_1, 2);
-    let now = ring.time();
-    ring.nodes[1].flush_later(2, now);
-    ring.nodes[1].flush_later(10, now);
+    ring.nodes[1].flush_in(2);
+    ring.nodes[1].flush_in(10);
     ring.pass(5000, None, |_| {});
     let values = [0, 1, 2].map(|node| ring.value(node, of_1));
     assert_eq!(values, [Some(2); NODES]);
+}
+
+/// A link breaks under it, and both are there again at once: the other may not have heard of it.
+#[test]
+fn who_says_it_is_told_where_a_node_was_lost_before_it_heard() {
+    for is_lost in [false, true] {
+        let mut ring = ring(Scheme::Ring);
+        ring.clog(0, 1);
+        ring.done.clear();
+        ring.nodes[0].flush_in(0);
+        ring.pass(100, None, |_| {});
+        assert_eq!(ring.done, [], "not all have heard of it");
+        if is_lost {
+            ring.pass(3000, Some(1), |_| {});
+        }
+        ring.clear();
+        ring.pass(100, None, |_| {});
+        let answer = match is_lost {
+            true => Err(Unanswered::Unknown),
+            false => Ok(None),
+        };
+        assert_eq!(ring.done, [(FLUSH, answer)]);
+    }
+}
+
+/// Another worker writes behind it, and hands that over first.
+#[test]
+fn what_is_written_behind_it_is_on_all_nodes_whichever_is_handed_over_first() {
+    let mut ring = ring(Scheme::Ring);
+    let of_0 = ring.key_of(0);
+    ring.set(0, of_0, 1);
+    let now = ring.time();
+    ring.nodes[0].flush_in(0);
+    ring.nodes[0].ask(&[(7, Op::Set(2), of_0)], now);
+    ring.nodes[0].hands_over_last_first();
+    ring.pass(100, None, |_| {});
+    let [first, rest @ ..] = [0, 1, 2].map(|node| ring.value(node, of_0));
+    assert_eq!(rest, [first; 2]);
 }

@@ -119,6 +119,12 @@ impl Ring {
         }
     }
 
+    /// What is on its way does not come, as who sent it is gone.
+    pub(crate) fn break_off(&mut self) {
+        self.clogged = None;
+        self.on_its_way.clear();
+    }
+
     fn renew(&mut self) {
         let now = self.time();
         let Some(lasts) = self.options.lease else {

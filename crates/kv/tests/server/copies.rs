@@ -210,3 +210,25 @@ fn a_flush_that_is_to_come_comes_to_both_nodes() {
     expect(&mut primary, "get k\r\n", "END\r\n");
     expect(&mut copy, "get k\r\n", "END\r\n");
 }
+
+/// On one connection it comes behind what was said before it, wherever that goes, and before what
+/// was said behind it.
+#[test]
+fn a_flush_is_in_order_with_what_its_connection_says_beside() {
+    for scheme in [Scheme::Primary, Scheme::Ring, Scheme::Chain] {
+        let nodes = pair(scheme);
+        let mut ends = [&nodes[0], &nodes[1]].map(Running::connect);
+        while line(&mut ends[1], "set k 7 0 3\r\nabc\r\n") != "STORED\r\n" {}
+        let found = "VALUE k 7 3\r\nabc\r\nEND\r\n";
+        for _ in 0..50 {
+            for end in &mut ends {
+                let set = "set k 7 0 3\r\nabc\r\n";
+                let asked = format!("{set}flush_all\r\nget k\r\n{set}get k\r\n");
+                let said = format!("STORED\r\nOK\r\nEND\r\nSTORED\r\n{found}");
+                expect(end, &asked, &said);
+                let asked = format!("{set}flush_all noreply\r\nget k\r\n");
+                expect(end, &asked, "STORED\r\nEND\r\n");
+            }
+        }
+    }
+}

@@ -454,15 +454,17 @@ impl Node {
     }
 
     /// The ranges whose writes are to wait, a bit each, since too many that this node sent down
-    /// chains have not passed: of those chains that have more than their share of `queue_max`. So
-    /// one that is slow leaves room to the others, and all have twice as much, at most.
+    /// chains have not passed: of those chains that have more than their share of `queue_max`, as
+    /// many as there are. So one that is slow leaves room to the others, and where it had all of
+    /// it, these come to as much again, at most.
     pub(super) fn chained_full(&self) -> u64 {
         let chains = || self.chains.iter().map(Chain::bytes);
         let most = self.options.queue_max;
         if chains().sum::<usize>() <= most {
             return 0;
         }
-        let count = chains().filter(|bytes| *bytes > 0).count();
+        let count = self.chains.iter().filter(|chain| !chain.nodes.is_empty());
+        let count = count.count();
         let full = (chains().enumerate()).filter(|(_, bytes)| *bytes > most / count.max(1));
         full.fold(0, |ranges, (range, _)| ranges | 1 << range)
     }

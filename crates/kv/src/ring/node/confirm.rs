@@ -25,6 +25,10 @@ impl Queue {
         self.waiting.front()
     }
 
+    pub(super) fn back_mut(&mut self) -> Option<&mut Waiting> {
+        self.waiting.back_mut()
+    }
+
     fn push(&mut self, waiting: Waiting) {
         self.waiting.push_back(waiting);
     }
@@ -109,6 +113,7 @@ impl Node {
             batch,
             ranges,
             behind,
+            flushes: false,
             waiter,
         });
     }
@@ -118,6 +123,7 @@ impl Node {
         let (mut reached, mut ranges) = (0_u64, 0_u64);
         if written.flushed() {
             reached |= self.flush_all(local);
+            ranges = u64::MAX;
         }
         let mut passed: BTreeMap<usize, BTreeSet<&[u8]>> = BTreeMap::new();
         for key in written.keys() {
@@ -146,6 +152,9 @@ impl Node {
         }
         for node in bits(reached) {
             self.peers[node].link.mark(self.batch);
+        }
+        if let Some(second) = written.flushes_at() {
+            self.flush_at(second);
         }
         (self.batch, ranges)
     }
@@ -178,9 +187,22 @@ impl Node {
 
     /// What waits of these ranges is not confirmed any more.
     fn give_up(&mut self, ranges: u64, out: &mut Effects) {
+        self.give_up_if(|waiting| waiting.ranges & ranges != 0, out);
+    }
+
+    /// A node is lost: it may be there again, with all it had, and was not told of what was flushed
+    /// meanwhile.
+    pub(super) fn lose_flushes(&mut self, node: usize, out: &mut Effects) {
+        if let Some(confirmed) = self.peers[node].link.confirmed() {
+            self.give_up_if(|of| of.flushes && of.batch > confirmed, out);
+        }
+    }
+
+    fn give_up_if(&mut self, is_lost: impl Fn(&Waiting) -> bool, out: &mut Effects) {
         for waiting in std::mem::take(&mut self.waiting) {
-            match (waiting.ranges & ranges, waiting.waiter) {
-                (0, waiter) => self.waiting.push(Waiting { waiter, ..waiting }),
+            let is_lost = is_lost(&waiting);
+            match (is_lost, waiting.waiter) {
+                (false, waiter) => self.waiting.push(Waiting { waiter, ..waiting }),
                 (_, Waiter::Worker(ticket)) => out.broken.push(ticket),
                 (_, Waiter::Answer(origin, answer)) => {
                     self.answers_held -= answer.len();
@@ -259,6 +281,7 @@ mod tests {
             batch,
             ranges: 1,
             behind,
+            flushes: false,
             waiter: Waiter::Worker(ticket(0, batch)),
         };
         let first = |queue: &mut Queue, confirmed| match queue.next(confirmed)? {

@@ -8,6 +8,11 @@
 //!
 //! What is written while a flush is under way may be gone with it or not; all nodes agree on that.
 //!
+//! It is done and said by the thread of the ring in one go. Were a worker to do it, others might
+//! write behind that and hand it over before the flush is said: then copies would have it, and drop
+//! it. Who said it is answered when all that are there have heard of it, and is told where one of
+//! them was lost before: with what it had it may be there again.
+//!
 //! One that is to come is known to the node where it was said, which says it to the others when its
 //! second comes. Were it known to all, their seconds would not begin at one moment, and who came in
 //! between would not hear of it.
@@ -26,7 +31,7 @@ impl Node {
 
     /// A client of this node has all items go in a second of its store's clock. It takes the place
     /// of one that was to come here.
-    pub fn flush_at(&mut self, second: u32) {
+    pub(super) fn flush_at(&mut self, second: u32) {
         self.flushes.set_due(Some(second));
     }
 

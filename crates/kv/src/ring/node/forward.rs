@@ -32,7 +32,28 @@ impl Node {
         self.look(now);
         let forward = Forward::new(ticket, road, command, now);
         self.forwards.add(forward);
-        self.dispatch_road(road, now, out);
+        match road == Road::HERE {
+            true => self.execute_here(out),
+            false => self.dispatch_road(road, now, out),
+        }
+    }
+
+    /// Has the last command that a client sent executed here, whoever serves what.
+    fn execute_here(&mut self, out: &mut Effects) {
+        let number = self.forwards.last;
+        self.forwards.take_first(Road::HERE);
+        let Some(forward) = self.forwards.all.get_mut(&number) else {
+            return;
+        };
+        let command = std::mem::take(&mut forward.command);
+        let to = self.me;
+        self.forwards.goes(number, Sent { to, place: 0 });
+        let (origin, shows) = (Origin::Here(number), None);
+        out.executes.push(Execute {
+            origin,
+            shows,
+            command,
+        });
     }
 
     /// Sends those that wait to where they are executed, if that is known.
@@ -252,13 +273,18 @@ impl Node {
         out: &mut Effects,
     ) {
         let (batch, ranges) = self.replicate(written, local);
-        match self.options.acked && (execute.shows.is_some() || !written.is_empty()) {
+        let is_acked = self.options.acked && (execute.shows.is_some() || !written.is_empty());
+        // That all items are gone is said when they are, whatever is said of writes.
+        match is_acked || written.flushed() {
             true => {
                 let ranges = execute.shows.map_or(ranges, |range| ranges | 1 << range);
                 self.answers_held += answer.len();
                 let waiter = Waiter::Answer(execute.origin, answer);
                 let behind = execute.shows.map_or_else(Vec::new, |_| self.not_taken());
                 self.await_copies(batch, ranges, behind, waiter);
+                if let Some(waiting) = self.waiting.back_mut() {
+                    waiting.flushes = written.flushed();
+                }
             }
             false => self.answer(execute.origin, answer, out),
         }

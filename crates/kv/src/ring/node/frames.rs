@@ -30,7 +30,7 @@ impl Node {
                 parts: peer.parts,
                 stay,
                 complete: self.complete,
-                counts: self.complete & self.counts,
+                counts: std::mem::take(&mut self.counts),
                 claims: std::mem::take(&mut self.claims),
             };
             let frames = &mut out.frames[node];
@@ -56,7 +56,7 @@ impl Node {
                 peer.probe.get_or_insert((head.count, now));
             }
             peer.sent_bytes += (frames.len() - before) as u64;
-            self.claims = head.claims;
+            (self.claims, self.counts) = (head.claims, head.counts);
         }
         self.view.set_full(self.full());
         self.view.set_crowded(self.crowded());

@@ -2,9 +2,43 @@
 //! serves is handed over as to a node that came back (`ranges.rs`). It stays until others serve all
 //! of it and have their copies.
 
-use super::super::wire::Stay;
+use super::super::wire::{Of, Stay};
 use super::{Node, Sync, bits};
 use rhythm_net::Time;
+use std::collections::BTreeMap;
+
+/// How far a node is with a range that it is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Leg {
+    /// It waits for the next walk.
+    #[default]
+    Waits,
+    /// The walk sends it what it meets.
+    Comes,
+    /// It was sent all, and looks for what it has beside.
+    Looks,
+    /// It has the range complete.
+    Done,
+}
+
+/// How far others came with what a node that leaves sends them. Where one begins anew, as often as
+/// it may, it does not come further before it is where it was.
+#[derive(Debug, Default)]
+pub(super) struct Reached {
+    /// By range and node.
+    furthest: BTreeMap<(usize, usize), (Leg, u64)>,
+    steps: u64,
+}
+
+impl Reached {
+    fn come(&mut self, who: (usize, usize), place: (Leg, u64)) {
+        let furthest = self.furthest.entry(who).or_default();
+        if place > *furthest {
+            *furthest = place;
+            self.steps += 1;
+        }
+    }
+}
 
 impl Node {
     /// From now on this node leaves. [`has_left`](Self::has_left) says when clients may go, and
@@ -12,6 +46,7 @@ impl Node {
     pub fn leave(&mut self, now: Time) {
         self.leaving |= 1 << self.me;
         self.left_at = now;
+        self.reached = Reached::default();
         self.beat(now);
     }
 
@@ -47,9 +82,37 @@ impl Node {
         self.stay() != Stay::Stays && !(0..self.ranges()).any(|range| self.serves(range))
     }
 
-    /// How far its walks are, all in all: they send others what these do not have.
-    pub(crate) fn walked(&self) -> u64 {
-        self.pass.steps
+    /// How often those whom it sends what it has came further than they ever were.
+    pub(crate) fn reached(&self) -> u64 {
+        self.reached.steps
+    }
+
+    /// Notes how far those are whom it sends what it has.
+    pub(super) fn note_reached(&mut self) {
+        if self.stay() == Stay::Stays {
+            return;
+        }
+        let at = self.pass.bucket.unwrap_or(0) as u64;
+        for range in 0..self.ranges() {
+            for node in bits(self.targets[range]) {
+                let place = match self.syncs[range][node] {
+                    Sync::Ready => (Leg::Waits, at),
+                    Sync::Walking => (Leg::Comes, at),
+                    Sync::Done => (Leg::Done, 0),
+                    _ => continue,
+                };
+                self.reached.come((range, node), place);
+            }
+        }
+    }
+
+    /// One that was sent all of a range looks for what it has beside, and is so far.
+    pub(super) fn looks_through(&mut self, from: usize, of: Of, at: u64) {
+        let range = usize::from(of.range);
+        let is_leaving = self.stay() != Stay::Stays && self.is_of(of);
+        if is_leaving && self.syncs[range][from] == Sync::Ended {
+            self.reached.come((range, from), (Leg::Looks, at));
+        }
     }
 
     /// Whether nothing is under way to others, or waits for them.
@@ -74,5 +137,31 @@ impl Node {
     /// leaves and has it is needed.
     pub(super) fn needs(&self, range: usize, targets: u64) -> bool {
         bits(targets & !self.leaving).any(|node| self.syncs[range][node] != Sync::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_begins_anew_does_not_come_further_before_it_is_where_it_was() {
+        let mut reached = Reached::default();
+        let mut steps = |who, place| {
+            let before = reached.steps;
+            reached.come(who, place);
+            reached.steps - before
+        };
+        for round in [1, 0, 0] {
+            assert_eq!(steps((0, 1), (Leg::Waits, 7)), round);
+            assert_eq!(steps((0, 1), (Leg::Comes, 5)), round);
+        }
+        assert_eq!(steps((0, 1), (Leg::Comes, 6)), 1);
+        // Others are others.
+        assert_eq!(steps((0, 2), (Leg::Comes, 5)), 1);
+        assert_eq!(steps((1, 1), (Leg::Comes, 5)), 1);
+        assert_eq!(steps((0, 1), (Leg::Looks, 1)), 1);
+        assert_eq!(steps((0, 1), (Leg::Done, 0)), 1);
+        assert_eq!(steps((0, 1), (Leg::Done, 0)), 0);
     }
 }

@@ -32,13 +32,13 @@
 //!
 //! - In a ring of a file one that is not there may stand still, come back, and say that it has what
 //!   it had, when who served it is dead himself. So who serves a range renews his claim before he
-//!   confirms anything without such a node (`renew_without`), and what it has complete does not
-//!   count any more, as others know that are sent what is confirmed.
+//!   confirms anything without such a node (`renew_without`), and what it has complete counts
+//!   less than what those have that know of it, as they are sent what is confirmed.
 //!
 //! And the range is taken, where who served it is dead, by the first that says that it has it, one
-//! whose copy counts before all others; where nobody does, by the first that is there. With leases,
-//! only by one that has just heard all others; and nobody serves anything before all others know of
-//! it, so that who is not in a roster, and claims a range, was let go.
+//! whose copy counts under the last epoch before all others; where nobody does, by the first that
+//! is there. With leases, only by one that has just heard all others; and nobody serves anything
+//! before all others know of it, so that who is not in a roster, and claims a range, was let go.
 //!
 //! Memory is bounded: what neighbors have not taken, by `queue_max` each, from which on the view
 //! says that writes which they are to have are to wait, and half as much of ranges that they are
@@ -78,6 +78,7 @@ use confirm::Queue;
 pub use effects::{Effects, Execute, Ticket, Unanswered};
 use flushes::Flushes;
 use forwards::Forwards;
+use leave::Reached;
 pub use options::Options;
 use peer::Peer;
 pub use peer::SESSIONS;
@@ -111,15 +112,16 @@ pub struct Node {
     /// When this one began to, and whether it ends.
     left_at: Time,
     is_gone: bool,
+    reached: Reached,
     lease: OwnLease,
     peers: Vec<Peer>,
     /// What is known of each range.
     claims: Vec<Claim>,
     /// The ranges that this node has complete.
     complete: u64,
-    /// The ranges of which this node is sent what is confirmed, as who serves them said under the
-    /// claims that are known.
-    counts: u64,
+    /// Of each range, the last epoch of which this node knows that it is sent what is confirmed
+    /// under it; 0: none. With leases it does not matter.
+    counts: Vec<u64>,
     /// Of those it has complete, ranges that others serve, and that may be read here while these
     /// are heard.
     reads: u64,
@@ -190,13 +192,14 @@ impl Node {
             leaving: 0,
             left_at: now,
             is_gone: false,
+            reached: Reached::default(),
             lease: OwnLease::none(),
             peers: (0..nodes)
                 .map(|_| Peer::new(session, ranges, now))
                 .collect(),
             claims: vec![Claim::default(); ranges],
             complete: 0,
-            counts: 0,
+            counts: vec![0; ranges],
             reads: 0,
             touched: vec![0; ranges],
             second: 0,
@@ -275,7 +278,8 @@ impl Node {
         let peer = &mut self.peers[from];
         peer.heard = now;
         if head.count > peer.count {
-            (peer.count, peer.complete, peer.counts) = (head.count, head.complete, head.counts);
+            (peer.count, peer.complete) = (head.count, head.complete);
+            peer.counts.clone_from(&head.counts);
             let epochs = head.claims.iter().map(|claim| claim.epoch);
             (peer.epochs.iter_mut().zip(epochs)).for_each(|(old, new)| *old = new);
             if head.stay != Stay::Stays {
@@ -284,6 +288,7 @@ impl Node {
         }
         for (range, claim) in head.claims.iter().enumerate() {
             self.learn(range, *claim);
+            self.follows_another(from, range, *claim);
         }
         let peer = &mut self.peers[from];
         // What it says before it knows of this session is about an earlier one.
@@ -362,6 +367,7 @@ impl Node {
             Message::Unknown(number) => self.forwards.unknown(number, out),
             Message::Reads(of) => self.may_read(from, of),
             Message::Counts(of) => self.count_on(from, of),
+            Message::Looks(of, at) => self.looks_through(from, of, at),
         }
     }
 
@@ -389,6 +395,8 @@ impl Node {
         self.flush_if_due(local);
         self.proceed(local, now);
         self.step(local, now);
+        self.tell_looks(now);
+        self.note_reached();
         self.decide(now, out);
         self.chain_all(now, local);
         self.dispatch_all(now, out);

@@ -58,7 +58,8 @@ pub(super) struct Peer {
     /// When it is sent the next, if nothing else is.
     pub(super) beat_at: Time,
     pub(super) complete: u64,
-    pub(super) counts: u64,
+    /// As it says of itself (`Node::counts`).
+    pub(super) counts: Vec<u64>,
     /// The epoch of each range's claim that it knew of when it said so.
     pub(super) epochs: Vec<u64>,
     pub(super) link: Link,
@@ -95,7 +96,7 @@ impl Peer {
             sent: 0,
             beat_at: now,
             complete: 0,
-            counts: 0,
+            counts: vec![0; ranges],
             epochs: vec![0; ranges],
             link: Link::new(now),
             parts: 0,

@@ -96,7 +96,8 @@ impl Node {
             }
             let peer = &mut self.peers[from];
             (peer.last_session, peer.count) = (head.session, 0);
-            (peer.complete, peer.counts) = (0, 0);
+            peer.complete = 0;
+            peer.counts.fill(0);
             (peer.knew_me, peer.second, peer.barred) = (now, None, None);
             peer.unheard = None;
             self.leaving &= !(1 << from);
@@ -112,8 +113,10 @@ impl Node {
     /// What is under way with a node, and known of it, is gone.
     pub(super) fn lose(&mut self, node: usize, now: Time, out: &mut Effects) {
         self.renew_without(node);
+        self.lose_flushes(node, out);
         let peer = &mut self.peers[node];
-        (peer.session, peer.complete, peer.counts) = (0, 0, 0);
+        (peer.session, peer.complete) = (0, 0);
+        peer.counts.fill(0);
         peer.epochs.fill(0);
         peer.losses += 1;
         peer.resent += peer.link.resent();

@@ -73,8 +73,8 @@ pub(super) enum IncomingStage {
 pub(super) struct Pass {
     /// Where it is, if there is one.
     pub(super) bucket: Option<usize>,
-    /// Buckets that were looked at, in all walks.
-    pub(super) steps: u64,
+    /// When it was last told how far it is.
+    pub(super) told_at: Time,
     /// Bytes that may still be sent, and when they were last reckoned.
     pub(super) allowance: usize,
     pub(super) reckoned: Time,
@@ -102,6 +102,9 @@ pub(super) struct Waiting {
     pub(super) ranges: u64,
     /// What workers may have written before, and not handed over yet: what waits may show it.
     pub(super) behind: Vec<Ticket>,
+    /// It is a flush of all items: where a node goes before it has that, nobody knows whether it
+    /// ever does.
+    pub(super) flushes: bool,
     pub(super) waiter: Waiter,
 }
 

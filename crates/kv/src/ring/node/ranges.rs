@@ -110,6 +110,7 @@ impl Node {
             }
             self.claims[range].epoch += 1;
             let of = self.of(range);
+            self.counts[range] = of.epoch;
             let others = self.alive() & !(1 << self.me | 1 << node);
             for other in bits(others) {
                 if !matches!(self.syncs[range][other], Sync::None | Sync::Out) {
@@ -128,12 +129,15 @@ impl Node {
         }
     }
 
-    /// Who serves a range says that this node is sent what is confirmed of it.
+    /// Who serves a range says that this node is sent what is confirmed of it under an epoch. That
+    /// stays so until it is told of another: that the claim was renewed it may hear before it hears
+    /// whether it counts then, and who served the range may be dead by then.
     pub(super) fn count_on(&mut self, from: usize, of: Of) {
         let range = usize::from(of.range);
-        // It may have been said before the claim was renewed: then it is said again, if it is so.
-        if self.follows(from, of) && of.epoch == self.claims[range].epoch {
-            self.counts |= 1 << range;
+        // What is known of a claim that was renewed since does not matter: who was told more has a
+        // greater epoch.
+        if self.follows(from, of) && self.options.lease.is_none() {
+            self.counts[range] = self.counts[range].max(of.epoch);
         }
     }
 
@@ -145,9 +149,6 @@ impl Node {
         let known = self.claims[range];
         if claim.node == known.node && self.tenure(claim.epoch) == self.tenure(known.epoch) {
             self.claims[range] = claim;
-            if usize::from(claim.node) != self.me {
-                self.counts &= !(1 << range);
-            }
             return;
         }
         // Else it took the range.
@@ -163,7 +164,24 @@ impl Node {
             self.complete &= !(1 << range);
             self.disputed |= 1 << range;
         }
+        let is_same_tenure = self.tenure(claim.epoch) == self.tenure(known.epoch);
+        if is_same_tenure && claim.epoch > known.epoch {
+            // Two took it, and this one renewed its claim since: what it said meanwhile was dropped
+            // here, as of the lower claim.
+            self.complete &= !(1 << range);
+        }
         self.adopt(range, claim);
+    }
+
+    /// Another node says who serves a range as far as it knows. Where that is somebody else who
+    /// took it when this node did, it dropped what it was sent, and is sent it anew.
+    pub(super) fn follows_another(&mut self, from: usize, range: usize, claim: Claim) {
+        let Claim { epoch, node } = self.claims[range];
+        let is_same_tenure = self.tenure(claim.epoch) == self.tenure(epoch);
+        let renews = self.options.lease.is_none();
+        if renews && claim.node != node && is_same_tenure && self.serves(range) {
+            self.syncs[range][from] = Sync::None;
+        }
     }
 
     /// From now on this claim counts.
@@ -174,14 +192,15 @@ impl Node {
         }
         self.stop_reading(range);
         self.claims[range] = claim;
-        self.counts &= !(1 << range);
         self.handing[range] = None;
         self.incoming[range] = None;
         self.targets[range] = 0;
         self.syncs[range].fill(Sync::None);
         self.leave_chain(range);
         if usize::from(claim.node) == self.me {
-            self.counts |= 1 << range;
+            if self.options.lease.is_none() {
+                self.counts[range] = claim.epoch;
+            }
             for node in bits(self.alive() & !(1 << self.me)) {
                 self.syncs[range][node] = Sync::Kept;
             }
@@ -273,17 +292,14 @@ impl Node {
             };
             complete & 1 << range != 0
         };
-        // Who says so under an older claim than is known may lack what was confirmed since.
-        let counts = |node: &usize| {
-            let counts = match *node == self.me {
-                true => self.counts,
-                false if self.peers[*node].epochs[range] < self.claims[range].epoch => 0,
-                false => self.peers[*node].counts,
-            };
-            has(node) && counts & 1 << range != 0 && self.options.lease.is_none()
+        // Who counts under an older epoch than another may lack what was confirmed since.
+        let counts = |node: &usize| match *node == self.me {
+            true => self.counts[range],
+            false => self.peers[*node].counts[range],
         };
+        let most = alive.clone().filter(has).map(|node| counts(&node)).max();
         let mut all = alive.clone();
-        let first = all.find(counts).or_else(|| alive.clone().find(has));
+        let first = all.find(|node| has(node) && Some(counts(node)) == most);
         let first = first.or_else(|| alive.next());
         self.is_settled(now) && first == Some(self.me) && !self.is_with_refused(range, now)
     }
@@ -460,3 +476,6 @@ impl Node {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

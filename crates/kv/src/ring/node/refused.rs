@@ -74,7 +74,7 @@ impl Node {
             parts: 0,
             stay: Stay::Stays,
             complete: self.complete,
-            counts: 0,
+            counts: Vec::new(),
             claims: Vec::new(),
         };
         let mut frame = Vec::new();

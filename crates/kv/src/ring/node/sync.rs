@@ -7,6 +7,7 @@
 //!   a walk through the table: the keys of the range, what they have now
 //!   End    ---------------------> drops what it has of the range from before that second: what it
 //!                                 was not sent is not there any more
+//!          <--------------------- Looks, now and then: how far that is
 //!          <--------------------- Complete
 //! ```
 //!
@@ -21,10 +22,13 @@ use super::super::wire::{Message, Of};
 use super::progress::{Incoming, IncomingStage, Sync};
 use super::{Node, bits};
 use rhythm_net::Time;
+use std::time::Duration;
 
 /// Buckets of the table looked at in one step, and keys from which on that is over.
 const BUCKETS: usize = 2048;
 const KEYS: usize = 512;
+/// How often it is told how far a walk is that looks through what came.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 
 impl Node {
     /// Tells who serves a range.
@@ -190,12 +194,34 @@ impl Node {
             keys.clear();
             self.pass.keys = keys;
             self.pass.bucket = Some(bucket + 1);
-            self.pass.steps += 1;
             if !is_there {
                 self.pass.bucket = None;
                 self.finish();
                 return;
             }
+        }
+    }
+
+    /// Tells those whose ranges came, and are looked through, how far that is: the table may be
+    /// long, and one that leaves waits for the end.
+    pub(super) fn tell_looks(&mut self, now: Time) {
+        let is_due = now.since(self.pass.told_at) >= TELL_EVERY;
+        let Some(bucket) = self.pass.bucket.filter(|_| is_due) else {
+            return;
+        };
+        self.pass.told_at = now;
+        for range in 0..self.ranges() {
+            let Some(Incoming { of, stage, .. }) = self.incoming[range] else {
+                continue;
+            };
+            let walk = match stage {
+                IncomingStage::Waiting | IncomingStage::Coming => continue,
+                // This walk was under way, and the next does.
+                IncomingStage::Came => 0,
+                IncomingStage::Walking => 1 << 48,
+            };
+            let server = usize::from(self.claims[range].node);
+            self.tell(server, Message::Looks(of, walk + bucket as u64));
         }
     }
 

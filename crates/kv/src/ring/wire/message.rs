@@ -70,6 +70,8 @@ pub enum Message<'a> {
     /// The receiver is sent what is confirmed of the range under this epoch, too: what it has
     /// complete counts.
     Counts(Of),
+    /// The sender looks for what it has beside what it was sent of the range, and is so far.
+    Looks(Of, u64),
 }
 
 /// All items are gone.
@@ -204,6 +206,10 @@ impl Message<'_> {
                 bytes(command, out);
             }
             Message::Counts(at) => of(19, at),
+            Message::Looks(at, place) => {
+                of(20, at);
+                out.extend_from_slice(&place.to_le_bytes());
+            }
         }
     }
 }
@@ -296,6 +302,7 @@ impl<'a> Reader<'a> {
             }
             18 => Message::Read(self.of()?, self.u64()?, self.bytes()?),
             19 => Message::Counts(self.of()?),
+            20 => Message::Looks(self.of()?, self.u64()?),
             _ => return None,
         })
     }

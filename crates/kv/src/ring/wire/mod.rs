@@ -2,15 +2,16 @@
 //!
 //! ```text
 //!   byte 0   2   3    4      8      16     24      32    40   48    52      60
-//!        | RK | 6 | from | length | ring | session | peer | count | seq | ack | ...
+//!        | RK | 7 | from | length | ring | session | peer | count | seq | ack | ...
 //!
 //!   magic, version, who sends, bytes of the whole frame; which ring; the sender's session and the
 //!   receiver's as the sender knows it; how many frames it sent; the place of this one's messages
 //!   in their order (0: none), and up to which place it has the receiver's; then which frame of the
 //!   receiver's it heard last, the credit, the ranges that the sender has complete, and those of
-//!   them that count, flags, how often a part of a frame of the receiver's came, and what it knows
-//!   of each range; then messages, and a checksum of all that (SipHash-1-3 under a fixed key:
-//!   against accidents, not against attackers, who must be kept off the backbone).
+//!   them that count, flags, how often a part of a frame of the receiver's came, what it knows of
+//!   each range, and under which epoch each of those counts; then messages, and a checksum of all
+//!   that (SipHash-1-3 under a fixed key: against accidents, not against attackers, who must be
+//!   kept off the backbone).
 //! ```
 //!
 //! All numbers are little-endian. What is in a frame is bounded by its length, which the reader
@@ -27,12 +28,14 @@ pub(crate) use message::{ENCODED, FETCHED, STALE, WON};
 use reader::Reader;
 
 /// The frames' format; a node of another is not understood, and not spoken to.
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 const MAGIC: [u8; 2] = *b"RK";
 /// Bytes in front of what is known of the ranges.
 const FIXED: usize = 90;
 /// Bytes of what is known of a range.
 const CLAIM: usize = 9;
+/// Bytes of the epoch under which it counts.
+const EPOCH: usize = 8;
 /// What the checksum is keyed with.
 const SUM_KEY: [u64; 2] = [0x7268_7974_686d, 0x6b76];
 /// Bytes of the checksum.
@@ -93,10 +96,11 @@ pub struct Head {
     pub stay: Stay,
     /// The ranges of which the sender has all, a bit each.
     pub complete: u64,
-    /// Of these, those that who serves the range counts on, under the claim that the sender knows.
-    pub counts: u64,
     /// What the sender knows of each range.
     pub claims: Vec<Claim>,
+    /// Of each range, the last epoch of which the sender knows that who serves it counts on it; 0:
+    /// none. It is said of those that the sender has complete.
+    pub counts: Vec<u64>,
 }
 
 /// Why bytes are no frame.
@@ -140,7 +144,13 @@ pub(crate) fn sender(bytes: &[u8], ring: u64) -> Option<usize> {
 
 /// Appends a frame.
 pub fn write(head: &Head, messages: &[u8], out: &mut Vec<u8>) {
-    let length = FIXED + CLAIM * head.claims.len() + messages.len() + SUM;
+    let counts = || {
+        let counts = head.counts.iter().copied().enumerate();
+        counts.filter(|(range, epoch)| *epoch > 0 && head.complete & 1 << range != 0)
+    };
+    let counting = counts().fold(0, |set, (range, _)| set | 1_u64 << range);
+    let known = CLAIM * head.claims.len() + EPOCH * counting.count_ones() as usize;
+    let length = FIXED + known + messages.len() + SUM;
     let start = out.len();
     out.reserve(length);
     out.extend_from_slice(&MAGIC);
@@ -153,7 +163,7 @@ pub fn write(head: &Head, messages: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&head.heard.to_le_bytes());
     out.extend_from_slice(&head.credit.to_le_bytes());
     out.extend_from_slice(&head.complete.to_le_bytes());
-    out.extend_from_slice(&head.counts.to_le_bytes());
+    out.extend_from_slice(&counting.to_le_bytes());
     let (stay, gap, ranges) = (head.stay as u8, u8::from(head.gap), head.claims.len() as u8);
     let [a, b] = head.parts.to_le_bytes();
     out.extend_from_slice(&[stay, gap, a, b, 0, ranges]);
@@ -161,6 +171,9 @@ pub fn write(head: &Head, messages: &[u8], out: &mut Vec<u8>) {
     for claim in &head.claims {
         out.extend_from_slice(&claim.epoch.to_le_bytes());
         out.push(claim.node);
+    }
+    for (_, epoch) in counts() {
+        out.extend_from_slice(&epoch.to_le_bytes());
     }
     out.extend_from_slice(messages);
     let sum = checksum(SUM_KEY, &out[start..]);
@@ -186,32 +199,43 @@ pub fn read(frame: &[u8]) -> Result<(Head, &[u8]), WireError> {
 
 impl Reader<'_> {
     fn head(&mut self, from: u8) -> Option<Head> {
-        let mut head = Head {
+        let (ring, session, peer) = (self.u64()?, self.u64()?, self.u64()?);
+        let (count, seq, ack, heard) = (self.u64()?, self.u64()?, self.u64()?, self.u64()?);
+        let (credit, complete, counting) = (self.u32()?, self.u64()?, self.u64()?);
+        let [stay, gap] = self.array()?;
+        let parts = self.array().map(u16::from_le_bytes)?;
+        let [_, ranges] = self.array()?;
+        let claim = |reader: &mut Self| {
+            let (epoch, node) = (reader.u64()?, reader.byte()?);
+            Some(Claim { epoch, node })
+        };
+        let claims: Option<Vec<Claim>> = (0..ranges).map(|_| claim(self)).collect();
+        let counting = counting & complete;
+        let counts = (0..ranges).map(|range| match range < 64 && counting & 1 << range != 0 {
+            true => self.u64(),
+            false => Some(0),
+        });
+        let counts: Option<Vec<u64>> = counts.collect();
+        Some(Head {
             from,
-            ring: self.u64()?,
-            session: self.u64()?,
-            peer: self.u64()?,
-            count: self.u64()?,
-            seq: self.u64()?,
-            ack: self.u64()?,
-            heard: self.u64()?,
-            credit: self.u32()?,
-            complete: self.u64()?,
-            counts: self.u64()?,
-            stay: match self.byte()? {
+            ring,
+            session,
+            peer,
+            count,
+            seq,
+            ack,
+            heard,
+            credit,
+            gap: gap != 0,
+            parts,
+            stay: match stay {
                 0 => Stay::Stays,
                 1 => Stay::Leaves,
                 _ => Stay::Gone,
             },
-            gap: self.byte()? != 0,
-            parts: self.array().map(u16::from_le_bytes)?,
-            claims: Vec::new(),
-        };
-        let [_, ranges] = self.array()?;
-        for _ in 0..ranges {
-            let (epoch, node) = (self.u64()?, self.byte()?);
-            head.claims.push(Claim { epoch, node });
-        }
-        Some(head)
+            complete,
+            claims: claims?,
+            counts: counts?,
+        })
     }
 }

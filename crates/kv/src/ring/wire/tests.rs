@@ -15,8 +15,10 @@ fn head() -> Head {
         parts: 0x1234,
         stay: Stay::Leaves,
         complete: 0b101,
-        counts: 0b100,
-        claims: vec![Claim { epoch: 1, node: 0 }, Claim { epoch: 2, node: 2 }],
+        counts: vec![0, 0, 1 << 40],
+        claims: [(1, 0), (2, 2), (3, 1)]
+            .map(|(epoch, node)| Claim { epoch, node })
+            .to_vec(),
     }
 }
 
@@ -64,6 +66,7 @@ fn messages() -> Vec<Message<'static>> {
         Message::Tail(of, 4, None),
         Message::Read(of, 1 << 40, b"get key\r\n"),
         Message::Counts(of),
+        Message::Looks(of, 1 << 50),
     ]
 }
 

@@ -292,7 +292,7 @@ impl Backbone {
     fn end(&mut self, now: Time) {
         self.end = match self.end {
             End::Leaves(ref mut leaving) => {
-                let (steps, is_free) = (self.node.walked(), self.node.has_handed_over());
+                let (steps, is_free) = (self.node.reached(), self.node.has_handed_over());
                 if !leaving.is_over(steps, is_free, now) && !self.node.has_left(now) {
                     return;
                 }
@@ -503,9 +503,6 @@ impl rhythm_net::Worker for Backbone {
                 if is_awaited || !written.is_empty() {
                     node.written(ticket, &written, local);
                 }
-                if let Some(second) = written.flushes_at() {
-                    node.flush_at(second);
-                }
                 node.took(ticket);
                 for Forward {
                     number,
@@ -520,7 +517,7 @@ impl rhythm_net::Worker for Backbone {
             RingOrder::News(news) => self.news(port, news),
             RingOrder::Leave if self.end == End::Serves => {
                 tracing::info!("this node leaves the ring");
-                self.end = End::Leaves(Leaving::new(self.node.walked(), now));
+                self.end = End::Leaves(Leaving::new(now));
                 self.node.leave(now);
             }
             RingOrder::Leave => {}

@@ -2,7 +2,7 @@
 
 use super::super::client::Client;
 use super::super::held::Until;
-use super::ring::{Ring, Way};
+use super::ring::{Ring, Way, flushes};
 use crate::cohort::{Cohort, Part as Brought};
 use crate::execute::{Then, Turn};
 use crate::ring::{Road, Written};
@@ -215,6 +215,13 @@ impl Lane<'_> {
             return Way::Here;
         };
         let held = &self.client.held;
+        // What is about all keys is in order with what is about any.
+        match flushes(command.kind, cohort.parsed(part).commands) {
+            true if held.asks() => return Way::Behind(Road::HERE),
+            true => return Way::There(Road::HERE),
+            false if held.asks_by(Road::HERE) => return Way::Behind(Road::HERE),
+            false => {}
+        }
         let awaits = self.has_written || held.awaits_release();
         ring.way(cohort, part, command, awaits, |road| held.asks_by(road))
     }
@@ -231,7 +238,7 @@ impl Lane<'_> {
         let request = (commands.iter()).take_while(|of| of.start == commands[0].start);
         let mut ways = request.map(|command| self.way(cohort, part, command));
         ways.find_map(|way| match way {
-            Way::There(Road { range, .. }) => ring.is_crowded(range).then_some(range),
+            Way::There(road) => ring.is_crowded(road).then_some(road.range),
             Way::Wait { range, .. } => Some(range),
             _ => None,
         })

@@ -197,9 +197,10 @@ impl Ring {
         self.view.full() | self.view.crowded() == 0
     }
 
-    /// Whether what would be passed on of a range is to wait.
-    pub(super) fn is_crowded(&self, range: usize) -> bool {
-        self.view.crowded() & 1 << range != 0
+    /// Whether what would take a road is to wait. What is about all ranges is done here, and never
+    /// waits.
+    pub(super) fn is_crowded(&self, road: Road) -> bool {
+        road != Road::HERE && self.view.crowded() & 1 << road.range != 0
     }
 
     /// Something of a range is shown that may not be confirmed.
@@ -375,6 +376,7 @@ fn text(cohort: &Cohort, part: &Part, at: usize) -> (Vec<u8>, Asked) {
         },
         Kind::Drop => (drop_key(key), Asked::Unseen),
         kind => {
+            let flushes = flushes(kind, parsed.commands);
             let start = command.start as usize;
             let next = list[at + 1..part.commands.end].iter();
             let mut next = next.map(|next| next.start as usize);
@@ -382,6 +384,7 @@ fn text(cohort: &Cohort, part: &Part, at: usize) -> (Vec<u8>, Asked) {
             let end = end.unwrap_or(part.parsed.consumed);
             let asked = match is_quiet(kind, parsed.commands) {
                 true => Asked::Quiet,
+                false if flushes => Asked::All,
                 false => Asked::Line,
             };
             (parsed.bytes[start..end].to_vec(), asked)
@@ -389,10 +392,21 @@ fn text(cohort: &Cohort, part: &Part, at: usize) -> (Vec<u8>, Asked) {
     }
 }
 
+/// Whether a command drops all items, now or later.
+pub(super) fn flushes(kind: Kind, commands: &Commands) -> bool {
+    match kind {
+        Kind::Flush { .. } => true,
+        Kind::Binary { index } => {
+            matches!(commands.binary[index as usize].what, What::Flush { .. })
+        }
+        _ => false,
+    }
+}
+
 /// Whether a command has no answer where all is well, or one of a form that no error is.
 fn is_quiet(kind: Kind, commands: &Commands) -> bool {
     match kind {
-        Kind::Store { quiet, .. } | Kind::Delete { quiet } => quiet,
+        Kind::Store { quiet, .. } | Kind::Delete { quiet } | Kind::Flush { quiet, .. } => quiet,
         Kind::Arithmetic { quiet, .. } => quiet,
         Kind::Meta { index, .. } => commands.meta[index as usize].quiet,
         _ => true,

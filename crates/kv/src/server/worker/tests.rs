@@ -1,6 +1,6 @@
-use super::super::orders::RingOrder;
+use super::super::orders::{Forward, RingOrder, Told};
 use super::*;
-use crate::ring::{Placement, Scheme, View};
+use crate::ring::{Placement, Road, Scheme, View};
 use crate::shared::{Settings, Start};
 use crate::store::{Store, StoreOptions};
 use lane::STATS_MAX;
@@ -212,8 +212,9 @@ fn what_is_for_a_range_without_room_waits_and_what_is_for_others_does_not() {
     backbone.join().expect("it is told to");
 }
 
-/// The thread of a ring that notes the tickets that it gets, and which have writes.
-struct Noting(std::sync::mpsc::Sender<(u64, bool)>);
+/// The thread of a ring that notes the tickets that it gets, which have writes, and which commands
+/// it is to execute itself.
+struct Noting(std::sync::mpsc::Sender<(u64, bool, Vec<u64>)>);
 
 impl Handler for Noting {}
 
@@ -222,18 +223,29 @@ impl rhythm_net::Worker for Noting {
 
     fn obey(&mut self, _: &mut dyn Port, order: RingOrder, _: Time) {
         if let RingOrder::Turn {
-            ticket, written, ..
+            ticket,
+            written,
+            forwards,
+            ..
         } = order
         {
+            let here = |of: &Forward| (of.road == Road::HERE).then_some(of.number);
+            let here = forwards.iter().filter_map(here).collect();
             // Who asks may be gone at the end.
-            let _ = self.0.send((ticket, !written.is_empty()));
+            let _ = self.0.send((ticket, !written.is_empty(), here));
         }
     }
 }
 
-/// Others wait for the ticket, whatever comes of the command.
-#[test]
-fn what_a_worker_of_a_chain_announces_it_hands_over() {
+/// A worker whose ring notes what it is told.
+struct Noted {
+    alone: Alone,
+    view: Arc<View>,
+    backbone: Workers<RingOrder>,
+    heard: std::sync::mpsc::Receiver<(u64, bool, Vec<u64>)>,
+}
+
+fn noted(scheme: Scheme, is_acked: bool) -> Noted {
     let (said, heard) = std::sync::mpsc::channel();
     let options = WorkerOptions::default();
     let make = move |_: workers::WorkerThread<'_, RingOrder>| Ok::<_, String>(Noting(said.clone()));
@@ -242,17 +254,37 @@ fn what_a_worker_of_a_chain_announces_it_hands_over() {
     view.set_route(0, Some(0));
     let mut alone = Alone::in_ring(1 << 20, Arc::clone(&view));
     let inbox = backbone.inboxes()[0].clone();
-    let how = (Scheme::Chain, true);
+    let how = (scheme, is_acked);
     let ring = Ring::new(Arc::clone(&view), inbox, 0, how, Time::from_nanos(100));
     alone.worker.ring = Some(ring);
-    let next = || heard.recv_timeout(Duration::from_secs(10));
+    Noted {
+        alone,
+        view,
+        backbone,
+        heard,
+    }
+}
+
+/// Others wait for the ticket, whatever comes of the command.
+#[test]
+fn what_a_worker_of_a_chain_announces_it_hands_over() {
+    let Noted {
+        mut alone,
+        view,
+        backbone,
+        heard,
+    } = noted(Scheme::Chain, true);
+    let next = || {
+        let heard = heard.recv_timeout(Duration::from_secs(10));
+        heard.map(|(ticket, writes, _)| (ticket, writes))
+    };
     assert_eq!(next(), Ok((100, false)), "it begins");
     let id = alone.connect(0, usize::MAX);
     for (command, ticket, writes, announces) in [
         ("set k 0 0 1\r\nx\r\n", 101, true, true),
         ("gets k\r\n", 102, false, false),
         ("cas k 0 0 1 99 noreply\r\ny\r\n", 103, false, true),
-        ("flush_all\r\n", 104, true, true),
+        ("flush_all noreply\r\n", 104, false, false),
     ] {
         alone.turn(id, command.as_bytes());
         assert_eq!(next(), Ok((ticket, writes)), "{command}");
@@ -261,4 +293,48 @@ fn what_a_worker_of_a_chain_announces_it_hands_over() {
     }
     backbone.stop();
     backbone.join().expect("it is told to");
+}
+
+/// The thread of the ring does it: until it has, the store is as it was.
+#[test]
+fn what_follows_a_flush_on_its_connection_waits_until_it_is_done() {
+    for (flush, said) in [
+        ("flush_all\r\n", "OK\r\n"),
+        ("flush_all noreply\r\n", ""),
+        ("flush_all 9\r\n", "OK\r\n"),
+    ] {
+        let Noted {
+            mut alone,
+            view,
+            backbone,
+            heard,
+        } = noted(Scheme::Ring, false);
+        view.set_crowded(u64::MAX);
+        let [one, other] = [0, 1].map(|slot| alone.connect(slot, usize::MAX));
+        let set = |value| format!("set k 0 0 1\r\n{value}\r\n");
+        let found = |value| format!("VALUE k 0 1\r\n{value}\r\nEND\r\n").into_bytes();
+        let sent = alone.turn(one, format!("{}{flush}{}", set(1), set(2)).as_bytes());
+        assert_eq!(sent, b"STORED\r\n");
+        // Whether it came with the flush or behind it.
+        assert_eq!(alone.turn(one, b"get k\r\n"), b"");
+        assert_eq!(alone.turn(other, b"get k\r\n"), found(1));
+        let next = heard.recv_timeout(Duration::from_secs(10));
+        let (_, writes, here) = next.expect("it is handed over at once");
+        assert!(writes, "what came before it comes with it");
+        let told = Told {
+            answers: vec![(here[0], Ok(said.as_bytes().to_vec()))],
+            ..Told::default()
+        };
+        let order = Order::Ring(told);
+        rhythm_net::Worker::obey(&mut alone.worker, &mut alone.port, order, alone.now);
+        alone.turn(other, b"");
+        let sent = std::mem::take(&mut alone.port.at(one).sent);
+        let all = [said.as_bytes(), b"STORED\r\n", &found(2)].concat();
+        assert_eq!(
+            String::from_utf8_lossy(&sent),
+            String::from_utf8_lossy(&all)
+        );
+        backbone.stop();
+        backbone.join().expect("it is told to");
+    }
 }
