@@ -77,6 +77,10 @@ pub(crate) struct Carrier {
     pub(crate) puts_off: bool,
     /// Its client may send further ahead than others.
     pub(crate) is_wide: bool,
+    /// It is to be, once there is memory for that.
+    pub(crate) waits_for_place: bool,
+    /// It has given that memory to another: no more requests are taken, whose contents might come.
+    pub(crate) is_parting: bool,
     /// Bytes given to h2 since all was sent.
     queued: usize,
     /// It stands in the line of those that have something to do.
@@ -123,6 +127,8 @@ impl Carrier {
             ready: Arc::default(),
             puts_off: false,
             is_wide: false,
+            waits_for_place: false,
+            is_parting: false,
             queued: 0,
             is_busy: false,
             is_paused: false,
@@ -202,6 +208,14 @@ impl Carrier {
             connection.set_target_window_size(WIDE_WINDOW);
         }
         self.is_wide = true;
+    }
+
+    /// Gives the memory back that its client may send ahead to. What it was told of that it cannot
+    /// be told to forget: so it may send no more contents, and goes on over another connection.
+    pub(crate) fn part(&mut self) {
+        self.is_wide = false;
+        self.is_parting = true;
+        self.say_farewell();
     }
 
     /// Tells the peer to begin nothing more.

@@ -69,12 +69,9 @@ impl StreamsPort<'_> {
             }
         } else if let Some(stream) = self.state.stream(key) {
             stream.is_paused = is_paused;
-            let (id, has_content) = (stream.carrier, stream.has_content());
-            match is_paused {
-                false => stream.mark.set(),
-                true if has_content => self.state.widen(id),
-                true => {}
-            }
+            // Whoever is still paused when that is looked at is not just refused and forgotten.
+            stream.mark.set();
+            let id = stream.carrier;
             self.state.mark(id);
         }
     }

@@ -22,6 +22,7 @@ impl<H: Handler> Multiplexed<H> {
         let event = self.state.now;
         let mut began = None;
         for round in 1..=ROUNDS {
+            self.state.widen_waiting();
             let Some(id) = self.state.busy.pop_front() else {
                 return;
             };
@@ -177,8 +178,11 @@ impl<H: Handler> Multiplexed<H> {
         let id = stream.carrier;
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
+        let had_content = stream.has_content();
         let came = stream.look(&mut bytes);
-        if stream.is_long() {
+        let (is_long, has_content) = (stream.is_long(), stream.has_content());
+        self.state.has_place |= had_content && !has_content;
+        if is_long {
             self.state.widen(id);
         }
         match came {

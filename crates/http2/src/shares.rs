@@ -32,6 +32,13 @@ impl Shares {
         may
     }
 
+    /// Whether a client may have another once this one has given one.
+    pub(crate) fn may_have_of(&self, client: u64, giver: u64) -> bool {
+        let held = self.held.get(&client).copied().unwrap_or_default();
+        let held = held - usize::from(client == giver && held > 0);
+        held == 0 || held <= self.left
+    }
+
     /// A client has one less.
     pub(crate) fn give(&mut self, client: u64) {
         let Some(held) = self.held.get_mut(&client) else {
@@ -61,8 +68,11 @@ mod tests {
         assert_eq!(take_all(&mut shares, 1), 0);
         (0..32).for_each(|_| shares.give(1));
         assert_eq!(take_all(&mut shares, 3), 24);
+        // So it has where another gives one first.
+        assert!(shares.may_have_of(3, 2) && shares.may_have_of(3, 3));
         // However few are left, who has none finds one.
         assert!((4..20).all(|client| shares.take(client)));
+        assert!(!shares.may_have_of(3, 2) && shares.may_have_of(20, 2));
         assert_eq!(take_all(&mut Shares::new(1), 1), 1);
     }
 }

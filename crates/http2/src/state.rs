@@ -59,6 +59,12 @@ pub(crate) struct State {
     under_way: Shares,
     /// Whose the carriers are whose clients send further ahead than others.
     wide: Shares,
+    /// These are those.
+    pub(crate) wide_carriers: Vec<ConnectionId>,
+    /// Those that are to be such once others are not.
+    pub(crate) waiting: VecDeque<ConnectionId>,
+    /// One may be found for them.
+    pub(crate) has_place: bool,
     /// Carriers that have something to do.
     pub(crate) busy: VecDeque<ConnectionId>,
     /// Until when a carrier may go on as it does, by slot.
@@ -81,6 +87,9 @@ impl State {
             streams: 0,
             under_way: Shares::new(options.all_streams_max),
             wide: Shares::new(WIDE_MAX),
+            wide_carriers: Vec::new(),
+            waiting: VecDeque::new(),
+            has_place: false,
             busy: VecDeque::new(),
             timers: TimerWheel::new(now),
             is_draining: false,
@@ -194,7 +203,8 @@ impl State {
         // Some were taken back meanwhile.
         (asked..carrier.admitted).for_each(|_| under_way.give(client));
         let before = carrier.admitted.min(asked);
-        let admitted = (before..asked).take_while(|_| under_way.take(client));
+        let may = !carrier.is_parting;
+        let admitted = (before..asked).take_while(|_| may && under_way.take(client));
         carrier.admitted = before + admitted.count();
         carrier.may_begin |= carrier.admitted > before;
         let refused = asked - carrier.admitted;
@@ -248,14 +258,81 @@ impl State {
         carrier.ready.take(keys);
     }
 
-    /// Has a carrier's client send further ahead, where there is memory for that: its contents are
+    /// Has a carrier's client send further ahead, once there is memory for that: its contents are
     /// long, or one that nobody takes keeps the others from coming.
     pub(crate) fn widen(&mut self, id: ConnectionId) {
-        if let Some(Outer::Carrier(carrier)) = self.outer.get_mut(id)
-            && !carrier.is_wide
-            && self.wide.take(carrier.client)
-        {
-            carrier.widen();
+        let Some(carrier) = self.carrier(id) else {
+            return;
+        };
+        if carrier.is_wide || carrier.waits_for_place || carrier.is_parting {
+            return;
+        }
+        let client = carrier.client;
+        let has_place = self.wide.take(client) || {
+            self.part_for(client);
+            self.wide.take(client)
+        };
+        if let Some(Outer::Carrier(carrier)) = self.outer.get_mut(id) {
+            if has_place {
+                carrier.widen();
+                self.wide_carriers.push(id);
+                // Its client is to be told.
+                self.mark(id);
+            } else {
+                carrier.waits_for_place = true;
+                self.waiting.push_back(id);
+            }
+        }
+    }
+
+    /// Has a carrier without contents, if there is one, give its place to a client.
+    fn part_for(&mut self, client: u64) {
+        let is_found = |id: &ConnectionId| match self.outer.get(*id) {
+            Some(Outer::Carrier(carrier)) => {
+                self.wide.may_have_of(client, carrier.client)
+                    && carrier.asked.is_empty()
+                    && !self.has_content(carrier)
+            }
+            _ => false,
+        };
+        let Some(at) = self.wide_carriers.iter().position(is_found) else {
+            return;
+        };
+        let id = self.wide_carriers.remove(at);
+        if let Some(Outer::Carrier(carrier)) = self.outer.get_mut(id) {
+            carrier.part();
+            self.wide.give(carrier.client);
+        }
+        self.mark(id);
+    }
+
+    /// Whether more of the contents of a carrier's streams may come.
+    fn has_content(&self, carrier: &Carrier) -> bool {
+        let has_content = |key: &Key| match self.inner.get(*key) {
+            Some(Inner::Stream(stream)) => stream.has_content(),
+            _ => false,
+        };
+        carrier.streams.iter().any(has_content)
+    }
+
+    /// Widens carriers that wait for that, where there may be places again: a few, so that nobody
+    /// else waits.
+    pub(crate) fn widen_waiting(&mut self) {
+        if self.waiting.is_empty() || !std::mem::take(&mut self.has_place) {
+            return;
+        }
+        for _ in 0..self.waiting.len().min(RETRIES) {
+            let Some(id) = self.waiting.pop_front() else {
+                return;
+            };
+            if let Some(carrier) = self.carrier(id) {
+                carrier.waits_for_place = false;
+            }
+            if let Some(Outer::Carrier(carrier)) = self.outer.get(id)
+                && self.has_content(carrier)
+            {
+                self.widen(id);
+            }
         }
     }
 
@@ -293,6 +370,7 @@ impl State {
         let id = stream.carrier;
         if let Some(Outer::Carrier(carrier)) = self.outer.get_mut(id) {
             carrier.streams.retain(|other| *other != key);
+            self.has_place |= carrier.is_wide;
             carrier.since = self.now;
             carrier.may_begin = true;
             self.under_way.give(carrier.client);
@@ -338,6 +416,11 @@ impl State {
             (0..carrier.admitted).for_each(|_| self.under_way.give(client));
             if carrier.is_wide {
                 self.wide.give(client);
+                self.wide_carriers.retain(|other| *other != id);
+                self.has_place = true;
+            }
+            if carrier.waits_for_place {
+                self.waiting.retain(|other| *other != id);
             }
             self.outer.remove(id);
             self.carriers -= 1;
@@ -378,5 +461,7 @@ const OWED_MAX: usize = 16;
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// So many carriers' clients send further ahead than others.
 pub(crate) const WIDE_MAX: usize = 64;
+/// So many that wait for that are looked at, at once.
+const RETRIES: usize = 8;
 /// For how long a peer that was told to begin nothing more may be silent.
 const FAREWELL: Duration = Duration::from_millis(500);

@@ -140,9 +140,9 @@ impl Stream {
         self.wants_write && has_room
     }
 
-    /// Whether a request's content has turned out to be long.
+    /// Whether there is more of a request's content that is long, or that nobody takes.
     pub(crate) fn is_long(&self) -> bool {
-        self.came >= LONG
+        self.has_content() && (self.is_paused || self.came >= LONG)
     }
 
     /// Whether more of the request's content may come.

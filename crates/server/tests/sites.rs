@@ -115,6 +115,15 @@ fn refusals_look_as_the_site_has_them_where_it_is_known() {
     assert_eq!(of("other", "POST /hello", expects).status, 421);
     assert_eq!(of("shop", "POST /hello", expects).status, 100);
     assert_eq!(of("shop", "POST /told", expects).text(), "shop: 405");
+    // And as anything else where only the head is asked for.
+    for (host, path, status) in [("other", "/hello", 421), ("shop", "/list", 405)] {
+        let mut client = client(&server);
+        client.send(format!(
+            "HEAD {path} HTTP/1.1\r\nHost: {host}\r\n{expects}\r\n"
+        ));
+        assert_eq!(client.response(true).status, status);
+        assert!(client.closed());
+    }
     stop(server);
 }
 

@@ -1,6 +1,7 @@
 //! Contents both ways: windows, pieces, sockets that are full.
 
 use super::*;
+use crate::state::WIDE_MAX;
 
 /// Sends as much of a content as there is room for: how much that was.
 fn send(world: &mut World, up: &mut SendStream<Bytes>, content: usize) -> usize {
@@ -53,6 +54,67 @@ fn contents_that_nobody_takes_do_not_keep_others_from_coming() {
         assert_eq!(send(&mut world, &mut up, rest), rest);
         assert!(world.answer(asked).unwrap().1.len() > 400_000);
     }
+}
+
+#[test]
+fn the_places_of_those_who_send_further_ahead_go_to_whoever_needs_them() {
+    let echo = Echo {
+        is_stuck: true,
+        ..Echo::default()
+    };
+    let mut world = World::new(echo, OPTIONS);
+    for slot in 0..WIDE_MAX as u32 {
+        let id = ConnectionId::new(100 + slot, 1);
+        world.port.accept(id);
+        world.join(id);
+    }
+    let mut asked: Vec<_> = (0..=WIDE_MAX)
+        .map(|peer| world.peers[peer].ask(post("/stuck", 400_000), false))
+        .collect();
+    world.run();
+    let places = |world: &World| {
+        let state = &world.server.state;
+        (state.wide_carriers.len(), state.waiting.len())
+    };
+    assert_eq!(places(&world), (WIDE_MAX, 1));
+    let last = world.peers[WIDE_MAX].id;
+    assert!(!world.server.state.wide_carriers.contains(&last));
+    // Who sends nothing any more goes on over another connection, since it was let send.
+    drop(asked.remove(0));
+    world.run();
+    assert_eq!(places(&world), (WIDE_MAX, 0));
+    assert!(world.server.state.wide_carriers.contains(&last));
+    assert!(!world.port.connections.contains_key(&ID));
+    // Where nobody waits, he keeps it.
+    drop(asked.remove(0));
+    world.run();
+    assert_eq!(places(&world), (WIDE_MAX, 0));
+    assert!(world.port.connections.contains_key(&world.peers[1].id));
+    // What one that ends had is given back.
+    let gone = world.peers[1].id;
+    let how = Ended::Failed(std::io::ErrorKind::ConnectionReset);
+    world.server.ended(&mut world.port, gone, how, world.now);
+    assert_eq!(places(&world), (WIDE_MAX - 1, 0));
+}
+
+#[test]
+fn whose_content_is_refused_needs_no_place() {
+    let echo = Echo {
+        is_silent: true,
+        ..Echo::default()
+    };
+    let mut world = World::new(echo, OPTIONS);
+    let (asked, _up) = world.ask(post("/", 400_000), false);
+    world.run();
+    let id = *world.echo().came.keys().next().expect("it has come");
+    world.server.handle(&mut world.port, world.now, |_, port| {
+        port.pause(id);
+        let answer = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 1\r\n\r\n.";
+        assert_eq!(port.send(id, answer), Sent::Taken(answer.len()));
+        port.close(id);
+    });
+    assert_eq!(world.answer(asked).unwrap().1, b".");
+    assert!(world.server.state.wide_carriers.is_empty());
 }
 
 #[test]

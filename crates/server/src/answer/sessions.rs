@@ -357,10 +357,8 @@ impl Sessions {
                     self.refused(asked.client, too_many, now);
                     return Err(Refused::TooMany(too_many));
                 }
-                let (random, mut over) = (self.random.next(), Vec::new());
-                let mut ends = |id| over.push(id);
-                let created = self.array.create_for(user, random, at, &mut ends);
-                let id = created.map_err(|_| Refused::Full)?;
+                let mut over = Vec::new();
+                let id = self.create(user, at, &mut over)?;
                 // The browser knows one session at a time.
                 if let Some(earlier) = asked.earlier {
                     self.array.end(earlier);
@@ -387,6 +385,27 @@ impl Sessions {
                 Ok(Some(Cookie::Removed))
             }
         }
+    }
+
+    /// Begins a session of a user; what ends for it goes into `over`.
+    ///
+    /// One that another sign-in of the user makes one too many at once may end itself. Then it is
+    /// told of as ended, not as begun, and it is tried again: of two the later one stays.
+    fn create(
+        &self,
+        user: i64,
+        at: Millis,
+        over: &mut Vec<SessionId>,
+    ) -> Result<SessionId, Refused> {
+        for _ in 0..2 {
+            let mut ends = |id| over.push(id);
+            let created = (self.array).create_for(user, self.random.next(), at, &mut ends);
+            let id = created.map_err(|_| Refused::Full)?;
+            if !over.contains(&id) {
+                return Ok(id);
+            }
+        }
+        Err(Refused::Full)
     }
 
     /// Counts a refusal, and tells of it.
@@ -418,6 +437,7 @@ mod tests {
     use rhythm_engine::session::{SessionRules, SignInRules};
     use rhythm_engine::settings::{StoredField, StoredKind};
     use std::net::Ipv4Addr;
+    use std::num::NonZeroU32;
 
     #[derive(Debug)]
     struct NoGauge;
@@ -428,16 +448,61 @@ mod tests {
         }
     }
 
-    /// Sessions in an array.
-    fn sessions(array: &Arc<SessionArray>) -> Sessions {
+    /// Sessions in an array, whose random bits begin with some.
+    fn sessions_of(array: &Arc<SessionArray>, mut random: u128) -> Sessions {
         let metrics = Metrics::new(1, Arc::default(), Box::new(NoGauge)).worker(0);
         let visitors = Visitors {
             sessions: array.clone(),
             sign_ins: Arc::new(SignIns::new(SignInRules::NONE, 0)),
             seal_key: 7,
         };
-        let random = SharedRandom::new(Box::new(|| 7));
+        let random = SharedRandom::new(Box::new(move || {
+            random += 1;
+            random
+        }));
         Sessions::new(&visitors, random, metrics.site(0))
+    }
+
+    fn sessions(array: &Arc<SessionArray>) -> Sessions {
+        sessions_of(array, 7)
+    }
+
+    #[test]
+    fn what_ends_as_it_begins_does_not_begin_in_the_store() {
+        let rules = SessionRules {
+            is_shared: true,
+            per_user_max: NonZeroU32::new(1),
+            ..SessionRules::new(16, 1_000)
+        };
+        let array = Arc::new(SessionArray::with(rules));
+        let array = &array;
+        let sign_in_often = |thread: u128| {
+            let mut sessions = sessions_of(array, thread << 100);
+            let stored = StoredFields::new(Vec::new(), 16);
+            for _ in 0..100_000 {
+                sessions.begin();
+                let asked = Asked {
+                    change: SessionChange::Create(42),
+                    earlier: None,
+                    is_new: false,
+                    is_present: false,
+                    stored: &stored,
+                    store_timeout: Duration::from_secs(1),
+                    client: Some(Client::Unix),
+                };
+                if sessions.change(asked, Time::ZERO).is_ok() {
+                    let told = sessions.take_to_keep().expect("it begins in the store");
+                    let begun = told.begun.expect("it has begun");
+                    assert!(!told.ended.contains(&begun), "it has ended itself");
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for thread in 1..=4 {
+                let sign_in_often = &sign_in_often;
+                scope.spawn(move || sign_in_often(thread));
+            }
+        });
     }
 
     #[test]

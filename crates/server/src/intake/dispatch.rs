@@ -73,7 +73,7 @@ impl SiteAnswer {
 #[inline]
 pub(crate) fn dispatch(
     site: &Site,
-    found: Found<'_>,
+    found: Found,
     (role, peer): (Role, Client),
     head: &RequestHead,
     bytes: &[u8],
@@ -97,19 +97,22 @@ pub(crate) fn dispatch(
         Found::Target(Target::Host(host), _) => return Way::Host(host),
         Found::Target(Target::File(file), _) => SiteAnswer::File(file),
         Found::Target(Target::Redirect(redirect), _) => SiteAnswer::Redirect(redirect),
-        Found::OtherMethod(allow) if head.method() == Method::Options => {
-            SiteAnswer::Options(allow.into())
+        Found::OtherMethod => {
+            let allow = site.routes.allowed(head.path(bytes));
+            match head.method() {
+                Method::Options => SiteAnswer::Options(allow),
+                _ => SiteAnswer::OtherMethod(allow),
+            }
         }
-        Found::OtherMethod(allow) => SiteAnswer::OtherMethod(allow.into()),
         Found::Nothing => find_mounted(site, head, bytes),
     })
 }
 
 /// Where a request goes that nothing here answers, if another server has it.
 #[inline]
-fn proxied(site: &Site, found: Found<'_>, head: &RequestHead, bytes: &[u8]) -> Option<Way> {
+fn proxied(site: &Site, found: Found, head: &RequestHead, bytes: &[u8]) -> Option<Way> {
     match found {
-        Found::OtherMethod(_) | Found::Nothing if !site.settings.proxies.is_empty() => {
+        Found::OtherMethod | Found::Nothing if !site.settings.proxies.is_empty() => {
             find_proxied(site, found, head, bytes)
         }
         _ => None,
@@ -117,7 +120,7 @@ fn proxied(site: &Site, found: Found<'_>, head: &RequestHead, bytes: &[u8]) -> O
 }
 
 #[cold]
-fn find_proxied(site: &Site, found: Found<'_>, head: &RequestHead, bytes: &[u8]) -> Option<Way> {
+fn find_proxied(site: &Site, found: Found, head: &RequestHead, bytes: &[u8]) -> Option<Way> {
     let is_file = || matches!(find_mounted(site, head, bytes), SiteAnswer::File(_));
     if found == Found::Nothing && is_file() {
         return None;
@@ -129,7 +132,7 @@ fn find_proxied(site: &Site, found: Found<'_>, head: &RequestHead, bytes: &[u8])
         // It is 501, as anywhere.
         ProxyFound::Proxy(_) if head.method() == Method::Other => None,
         ProxyFound::Proxy(index) => {
-            let allow = allowed(site, index, found);
+            let allow = allowed(site, index, found, head.path(bytes));
             Some(Way::Site(match head.method() {
                 Method::Options => SiteAnswer::Options(allow),
                 _ => SiteAnswer::OtherMethod(allow),
@@ -147,11 +150,12 @@ pub(crate) fn takes_method(site: &Site, route: u32, head: &RequestHead, bytes: &
 }
 
 /// The methods of a path that has a route to another server, and perhaps a page.
-fn allowed(site: &Site, route: u32, found: Found<'_>) -> String {
-    let mut all: Vec<&str> = match found {
-        Found::OtherMethod(allow) => allow.split(", ").collect(),
-        _ => Vec::new(),
+fn allowed(site: &Site, route: u32, found: Found, path: &[u8]) -> String {
+    let here = match found {
+        Found::OtherMethod => site.routes.allowed(path),
+        _ => String::new(),
     };
+    let mut all: Vec<&str> = here.split(", ").filter(|name| !name.is_empty()).collect();
     let route = site.settings.proxies.get(route as usize);
     for method in route
         .into_iter()

@@ -10,7 +10,7 @@ use super::lanes::{Lanes, Taken};
 use crate::answer::refusals::{TooMuch, Why};
 use rhythm_http::{Clients, Next, Owed, Reader, Reading};
 use rhythm_net::{Port, Time};
-use rhythm_protocol::http::request::Framing;
+use rhythm_protocol::http::request::{Framing, Method};
 
 impl Pipeline {
     /// Takes all requests that a connection's input has, if it `begins` to be read. Whether it
@@ -127,7 +127,10 @@ impl Pipeline {
         let Some(mut owed) = self.clients.accept_last(port, reading.connection()) else {
             return;
         };
+        let head = reading.request().head;
         owed.shape.json = is_json;
+        owed.shape.head_only = head.method() == Method::Head;
+        owed.shape.accepts = head.accepts();
         let (clients, asked) = (&mut self.clients, (reading.request(), owed));
         if let Taken::BySite(site, answer) = answer {
             let epoch = &self.epochs.all()[site];

@@ -3,10 +3,10 @@
 //! A path is compared as this server reads it: split at its slashes, then decoded. The server
 //! behind may read the same bytes otherwise. Some take an escaped slash, or a backslash, for a
 //! slash; some take several slashes for one; some leave out what follows a `;` in a segment
-//! (RFC 3986, section 3.3, calls that a segment's parameters). So a path is read both ways. One
-//! that leads to one route here, and by the other reading to another or to a page, or has segments
-//! that are `.` or `..` by either, is refused: else a client could ask for anything behind, past
-//! the routes.
+//! (RFC 3986, section 3.3, calls that a segment's parameters), be it before escapes are decoded or
+//! behind. So a path is read in all these ways, together and by themselves. One that leads to one
+//! route here, and by another reading to another or to a page, or has segments that are `.` or `..`
+//! by any, is refused: else a client could ask for anything behind, past the routes.
 
 use rhythm_engine::settings::ProxyPattern;
 use rhythm_protocol::http::uri;
@@ -38,62 +38,113 @@ impl ProxyPaths {
         (self.patterns).sort_by(|(one, _), (other, _)| one.specificity(other));
     }
 
-    /// The route that a path has, given as it was sent, which nothing here answers. `is_here` says
-    /// whether something here answers another, given as its segments, decoded.
-    pub(super) fn find(&self, path: &[u8], is_here: impl FnOnce(&[&[u8]]) -> bool) -> ProxyFound {
+    /// The route that a path has, given as it was sent, which nothing here answers. `is_page` says
+    /// whether a page answers another, given as its segments, decoded, and `is_of_host` whether a
+    /// host answers one that it does not as it was sent.
+    pub(super) fn find(
+        &self,
+        path: &[u8],
+        is_page: impl Fn(&[&[u8]]) -> bool,
+        is_of_host: impl Fn(&[&[u8]]) -> bool,
+    ) -> ProxyFound {
         if self.patterns.is_empty() || !path.starts_with(b"/") {
             return ProxyFound::Nothing;
         }
         let mut decoded = Vec::new();
-        let mut segments = Vec::new();
+        let mut ends = Vec::new();
         for segment in uri::segments(path) {
             let start = decoded.len();
             if uri::decode_bytes(segment, &mut decoded).is_err() {
                 return ProxyFound::Unclear;
             }
-            segments.push(start..decoded.len());
+            ends.push(start..decoded.len());
         }
-        let all = segments.iter().map(|segment| &decoded[segment.clone()]);
-        let Some(found) = self.of(all.clone()) else {
+        let segments: Vec<&[u8]> = ends.into_iter().map(|range| &decoded[range]).collect();
+        let Some(found) = self.of(&segments) else {
             return ProxyFound::Nothing;
         };
-        if decoded.contains(&0) {
+        let is_dots = |segment: &&[u8]| matches!(*segment, b"." | b"..");
+        let leads_here = |read: &[&[u8]]| read.iter().any(is_dots) || is_of_host(read);
+        if decoded.contains(&0) || leads_here(&segments) {
             return ProxyFound::Unclear;
         }
-        let other = loosely(all.clone());
-        if other.iter().any(|segment| matches!(*segment, b"." | b"..")) {
-            return ProxyFound::Unclear;
+        // Nearly all are read alike by all.
+        if is_plain(&segments) {
+            return ProxyFound::Proxy(found);
         }
-        let is_read_alike = all.eq(other.iter().copied());
-        let leads_alike =
-            is_read_alike || self.of(other.iter().copied()) == Some(found) && !is_here(&other);
-        match leads_alike {
+        let is_clear = readings().all(|reading| {
+            let read = reading.of(&segments);
+            let is_other = || leads_here(&read) || self.of(&read) != Some(found) || is_page(&read);
+            read == segments || !is_other()
+        });
+        match is_clear {
             true => ProxyFound::Proxy(found),
             false => ProxyFound::Unclear,
         }
     }
 
     /// The route that has the path of these segments.
-    fn of<'a>(&self, segments: impl Iterator<Item = &'a [u8]> + Clone) -> Option<u32> {
+    fn of(&self, segments: &[&[u8]]) -> Option<u32> {
         let mut patterns = self.patterns.iter();
-        let (_, index) = patterns.find(|(pattern, _)| pattern.has(segments.clone()))?;
+        let (_, index) = patterns.find(|(pattern, _)| pattern.has(segments.iter().copied()))?;
         Some(*index)
     }
 }
 
-/// The segments of a path as servers may read them that are less strict: see the module's text. A
-/// slash at the end stays one.
-fn loosely<'a>(segments: impl Iterator<Item = &'a [u8]>) -> Vec<&'a [u8]> {
-    let pieces = segments.flat_map(|segment| segment.split(|byte| matches!(byte, b'/' | b'\\')));
-    let before = |piece: &'a [u8]| {
-        let end = memchr::memchr(b';', piece);
-        &piece[..end.unwrap_or(piece.len())]
-    };
-    let mut all: Vec<&[u8]> = pieces.map(before).collect();
-    let last = all.len().saturating_sub(1);
-    let mut at = 0..;
-    all.retain(|piece| at.next() == Some(last) || !piece.is_empty());
-    all
+/// Whether a path of these segments is the same by every reading.
+fn is_plain(segments: &[&[u8]]) -> bool {
+    let is_plain = |segment: &&[u8]| memchr::memchr3(b';', b'/', b'\\', segment).is_none();
+    let before = segments.len().saturating_sub(1);
+    segments.iter().all(is_plain) && segments[..before].iter().all(|segment| !segment.is_empty())
+}
+
+/// Where what follows a `;` is left out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Nowhere,
+    /// In segments as they were sent.
+    Sent,
+    /// In those that slashes make which were escaped.
+    Decoded,
+}
+
+/// A way in which servers may read a path that are less strict: see the module's text.
+#[derive(Clone, Copy)]
+struct Reading {
+    cut: Cut,
+    /// Escaped slashes are some, and backslashes.
+    splits: bool,
+    /// Several slashes are one.
+    joins: bool,
+}
+
+/// All of them.
+fn readings() -> impl Iterator<Item = Reading> {
+    let flags = [true, false];
+    let cuts = [Cut::Decoded, Cut::Sent, Cut::Nowhere].into_iter();
+    cuts.flat_map(move |cut| {
+        (flags.into_iter()).flat_map(move |splits| {
+            (flags.into_iter()).map(move |joins| Reading { cut, splits, joins })
+        })
+    })
+}
+
+impl Reading {
+    /// The segments by it of a path that was split at its slashes and decoded. A slash at the end
+    /// stays one.
+    fn of<'a>(self, segments: &[&'a [u8]]) -> Vec<&'a [u8]> {
+        let cut = |piece: &'a [u8], at: Cut| match memchr::memchr(b';', piece) {
+            Some(end) if self.cut == at => &piece[..end],
+            _ => piece,
+        };
+        let is_end = |byte: &u8| self.splits && matches!(byte, b'/' | b'\\');
+        let pieces = (segments.iter()).flat_map(|segment| cut(segment, Cut::Sent).split(is_end));
+        let mut all: Vec<&[u8]> = pieces.map(|piece| cut(piece, Cut::Decoded)).collect();
+        let last = all.len().saturating_sub(1);
+        let mut at = 0..;
+        all.retain(|piece| !self.joins || at.next() == Some(last) || !piece.is_empty());
+        all
+    }
 }
 
 #[cfg(test)]
@@ -105,7 +156,7 @@ mod tests {
         for (index, pattern) in (0..).zip(patterns) {
             paths.add(&pattern.parse().expect("a pattern"), index);
         }
-        paths.find(path.as_bytes(), |path| path == [b"page"])
+        paths.find(path.as_bytes(), |path| path == [b"page"], |_| false)
     }
 
     #[test]
@@ -122,6 +173,7 @@ mod tests {
             ("/app/a%2fb", 1),
             ("/app/a;v=1/b", 1),
             ("/app/a//b", 1),
+            ("/app/a;v=1%2f2/b", 1),
             ("/app/a.b/..c/...", 1),
             ("/page/", 0),
         ] {
@@ -171,6 +223,15 @@ mod tests {
             "//page",
             "/page;x",
             "/%2fpage",
+            // Of what is cut off first nothing is left to be split.
+            "/admin;%2f",
+            "/admin;%5cx",
+            "/admin;\\x",
+            "/admin%3b%2fx",
+            "/one;a%2fb",
+            "/%2fone;%2fx",
+            "/page;%2f",
+            "/page;%5cx",
         ] {
             assert_eq!(found(&patterns, path), ProxyFound::Unclear, "{path}");
         }

@@ -30,11 +30,11 @@ pub(crate) enum Target {
 
 /// What a lookup found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found<'r> {
+pub(crate) enum Found {
     /// What answers, and for a route with parameters which it is.
     Target(Target, Option<PatternId>),
-    /// The resource exists, and this is not one of its methods, which are given as in `Allow`.
-    OtherMethod(&'r str),
+    /// The resource exists, and this is not one of its methods: [`Routes::allowed`] has those.
+    OtherMethod,
     /// There is no such resource.
     Nothing,
 }
@@ -104,7 +104,6 @@ impl Captures {
 #[derive(Debug, Default)]
 struct Resource {
     targets: Vec<(Method, Target)>,
-    allow: String,
 }
 
 impl Resource {
@@ -112,17 +111,11 @@ impl Resource {
     fn add(&mut self, method: Method, target: Target) {
         if self.targets.iter().all(|(known, _)| *known != method) {
             self.targets.push((method, target));
-            let mut names: Vec<&str> = self.targets.iter().map(|(m, _)| m.name()).collect();
-            if names.contains(&"GET") {
-                names.push("HEAD");
-            }
-            if !names.contains(&"OPTIONS") {
-                names.push("OPTIONS");
-            }
-            names.sort_unstable();
-            names.dedup();
-            self.allow = names.join(", ");
         }
+    }
+
+    fn methods(&self) -> impl Iterator<Item = &'static str> {
+        self.targets.iter().map(|(method, _)| method.name())
     }
 
     #[inline]
@@ -268,15 +261,17 @@ impl Routes {
     /// The route to another server that a path has, given as it was sent, which nothing here
     /// answers by this method.
     pub(crate) fn find_proxy(&self, method: Method, path: &[u8]) -> ProxyFound {
-        self.proxies.find(path, |segments| {
-            let other = Captures::of(segments.iter().copied());
-            let is_of_host = || self.find_host(&other.path) != self.find_host(path);
-            matches!(self.at(method, &other), Found::Target(..)) || is_of_host()
-        })
+        let of = |segments: &[&[u8]]| Captures::of(segments.iter().copied());
+        let is_page = |read: &[&[u8]]| matches!(self.at(method, &of(read)), Found::Target(..));
+        // Hosts are found by paths as they are sent, which a server behind reads decoded.
+        let is_of_host = |read: &[&[u8]]| {
+            !self.hosts.is_empty() && self.find_host(&of(read).path) != self.find_host(path)
+        };
+        self.proxies.find(path, is_page, is_of_host)
     }
 
     /// What answers a path that is no resource.
-    fn find_host(&self, path: &[u8]) -> Found<'static> {
+    fn find_host(&self, path: &[u8]) -> Found {
         let is_below = |(above, _): &&(Box<[u8]>, u32)| {
             let rest = path.strip_prefix(&**above);
             rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
@@ -289,12 +284,12 @@ impl Routes {
 
     /// Finds what answers a request for `path`, given as it was sent.
     #[inline]
-    pub(crate) fn find(&self, method: Method, path: &[u8], captures: &mut Captures) -> Found<'_> {
+    pub(crate) fn find(&self, method: Method, path: &[u8], captures: &mut Captures) -> Found {
         if let Some(index) = self.raw.get(path) {
             let resource = &self.resources[index as usize];
             match resource.target(method) {
                 Some(target) => return Found::Target(target, None),
-                None if self.patterns.is_empty() => return Found::OtherMethod(&resource.allow),
+                None if self.patterns.is_empty() => return Found::OtherMethod,
                 // A route with parameters may have its method.
                 None => {}
             }
@@ -308,7 +303,7 @@ impl Routes {
     }
 
     #[cold]
-    fn find_decoded(&self, method: Method, path: &[u8], captures: &mut Captures) -> Found<'_> {
+    fn find_decoded(&self, method: Method, path: &[u8], captures: &mut Captures) -> Found {
         if self.patterns.is_empty() && !path.contains(&b'%') {
             return self.find_host(path);
         }
@@ -328,26 +323,44 @@ impl Routes {
     }
 
     /// What has a path, given decoded, but for hosts.
-    fn at(&self, method: Method, path: &Captures) -> Found<'_> {
-        let mut other_method = None;
-        let is_split_alike = path.segments().all(|segment| !segment.contains(&b'/'));
-        if is_split_alike && let Some(&index) = self.decoded.get(&path.path) {
-            let resource = &self.resources[index as usize];
+    fn at(&self, method: Method, path: &Captures) -> Found {
+        let mut found = Found::Nothing;
+        for (resource, pattern) in self.all_at(path) {
             match resource.target(method) {
-                Some(target) => return Found::Target(target, None),
-                None => other_method = Some(resource.allow.as_str()),
+                Some(target) => return Found::Target(target, pattern),
+                None => found = Found::OtherMethod,
             }
         }
+        found
+    }
+
+    /// All resources of a path, given decoded: the most specific first.
+    fn all_at(&self, path: &Captures) -> impl Iterator<Item = (&Resource, Option<PatternId>)> {
+        let is_split_alike = path.segments().all(|segment| !segment.contains(&b'/'));
+        let literal = (self.decoded.get(&path.path)).filter(|_| is_split_alike);
+        let literal = literal.map(|&index| (&self.resources[index as usize], None));
         let patterns = self.patterns.iter().enumerate();
-        for (id, pattern) in patterns.filter(|(_, pattern)| path.fit(&pattern.segments)) {
-            match pattern.resource.target(method) {
-                Some(target) => return Found::Target(target, Some(id)),
-                None => {
-                    other_method.get_or_insert(pattern.resource.allow.as_str());
-                }
-            }
+        let fitting = patterns.filter(|(_, pattern)| path.fit(&pattern.segments));
+        literal
+            .into_iter()
+            .chain(fitting.map(|(id, pattern)| (&pattern.resource, Some(id))))
+    }
+
+    /// The methods of a path, given as it was sent, which has some, as in `Allow`.
+    #[cold]
+    pub(crate) fn allowed(&self, path: &[u8]) -> String {
+        let mut captures = Captures::default();
+        let mut names = vec!["OPTIONS"];
+        if captures.decode(path) {
+            let all = self.all_at(&captures);
+            names.extend(all.flat_map(|(resource, _)| resource.methods()));
         }
-        other_method.map_or(Found::Nothing, Found::OtherMethod)
+        if names.contains(&"GET") {
+            names.push("HEAD");
+        }
+        names.sort_unstable();
+        names.dedup();
+        names.join(", ")
     }
 }
 

@@ -35,7 +35,7 @@ fn find(routes: &Routes, method: Method, path: &str) -> (Option<u32>, String) {
             (Some(page), values.join("|"))
         }
         Found::Target(..) => unreachable!("only pages here"),
-        Found::OtherMethod(allow) => (None, allow.to_owned()),
+        Found::OtherMethod => (None, routes.allowed(path.as_bytes())),
         Found::Nothing => (None, String::new()),
     }
 }
@@ -123,7 +123,7 @@ fn hosts_get_what_is_below_their_path_and_nothing_else() {
         let found = routes.find(Method::Post, path.as_bytes(), &mut Captures::default());
         match found {
             Found::Target(Target::Host(host), None) => Some(host),
-            Found::OtherMethod(_) | Found::Nothing => None,
+            Found::OtherMethod | Found::Nothing => None,
             found => panic!("{path} is {found:?}"),
         }
     };
@@ -144,7 +144,7 @@ fn hosts_get_what_is_below_their_path_and_nothing_else() {
     assert_eq!(find_target(&routes, "*"), Found::Nothing);
 }
 
-fn find_target<'r>(routes: &'r Routes, path: &str) -> Found<'r> {
+fn find_target(routes: &Routes, path: &str) -> Found {
     routes.find(Method::Get, path.as_bytes(), &mut Captures::default())
 }
 
@@ -219,6 +219,13 @@ fn a_path_leads_to_the_same_however_it_is_spelled() {
         (Some(2), "new".into())
     );
     assert_eq!(find(&routes, Method::Delete, "/b"), (Some(8), "b".into()));
+    // And is told of them.
+    let allowed = |path| find(&routes, Method::Patch, path).1;
+    for path in ["/a/new", "/a/%6eew"] {
+        assert_eq!(allowed(path), "GET, HEAD, OPTIONS, POST");
+    }
+    assert_eq!(allowed("/b/new"), "GET, HEAD, OPTIONS, PUT");
+    assert_eq!(allowed("/b"), "DELETE, GET, HEAD, OPTIONS");
 }
 
 #[test]
@@ -240,6 +247,16 @@ fn no_spelling_gets_past_a_page_to_the_server_behind() {
         "/u/7/;/x",
         "//host/x",
         "/host;x",
+        "/%68ost/x",
+        "/hos%74",
+        "/host%2fx",
+        "/u;a%2fb/7",
+        "/u;%2f/7",
+        "/u%2f7;%2fx",
+        "/u;%5cx/7",
+        "/u;\\x/7",
+        "/u/7;%2fy",
+        "/u//a%2fb",
     ] {
         for method in [Method::Get, Method::Head] {
             assert_eq!(find(method, path), ProxyFound::Unclear, "{path}");
@@ -256,6 +273,8 @@ fn no_spelling_gets_past_a_page_to_the_server_behind() {
         (Method::Get, "/u;x"),
         (Method::Get, "/u;x/"),
         (Method::Get, "/u//7/y"),
+        (Method::Get, "/hosts"),
+        (Method::Get, "/%68osts/x"),
     ] {
         assert_eq!(find(method, path), ProxyFound::Proxy(7), "{path}");
     }
