@@ -28,7 +28,7 @@ pub(crate) struct Parser {
 impl Parser {
     /// What answers a request, by its method and path.
     #[inline]
-    pub(crate) fn route<'s>(&mut self, site: &'s Site, head: &RequestHead, bytes: &[u8]) -> Found {
+    pub(crate) fn route(&mut self, site: &Site, head: &RequestHead, bytes: &[u8]) -> Found {
         let routes = &site.routes;
         routes.find(head.method(), head.path(bytes), &mut self.captures)
     }
