@@ -295,10 +295,12 @@ mod tests {
             .iter()
             .map(|donor| (*donor, LoanId(1)))
             .collect();
+        let all = Barrier::new(4);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    for _ in 0..20_000 {
+                    all.wait();
+                    for _ in 0..200_000 {
                         let found = named.find(1, &used).map(|offer| offer.donor);
                         assert_eq!(found, Ok(donors[0]));
                     }
