@@ -46,7 +46,13 @@ impl<L: Lender> Agent<L> {
 
     /// The connection is no good, and why.
     pub(super) fn refused(&mut self, why: String, now: Time) {
-        self.give_up(why, now);
+        self.give_up(why, now, AGAIN_IF_TURNED_AWAY);
+    }
+
+    /// It was cut off while TLS began: the monitor may speak none, or have had no place for it at
+    /// that moment. A pause would have who was there before taken for dead.
+    pub(super) fn cut_off(&mut self, why: String, now: Time) {
+        self.give_up(why, now, AGAIN);
     }
 
     /// The connection to the monitor ended, or could not be begun.
@@ -74,7 +80,7 @@ impl<L: Lender> Agent<L> {
                     TurnedAway::Secret => format!("{secret}; compare the files of --key-file"),
                     why => why.to_string(),
                 };
-                self.give_up(why, now);
+                self.refused(why, now);
             }
             (
                 Stage::Greeting { until, nonce },
@@ -87,7 +93,7 @@ impl<L: Lender> Agent<L> {
                 if !self.secret.is_proven(Prover::Monitor, parts, &proof) {
                     let why = "the monitor does not have the shared secret; compare the files of \
                                --key-file";
-                    return self.give_up(why.to_owned(), now);
+                    return self.refused(why.to_owned(), now);
                 }
                 let proof = self.secret.prove(Prover::Agent, parts);
                 self.effects.push(Effect::Say(Message::Proof { proof }));
@@ -101,10 +107,10 @@ impl<L: Lender> Agent<L> {
             (Stage::Registered { .. }, Message::Heard) => {}
             (Stage::Registered { .. }, message) => {
                 if !self.told(message) {
-                    self.give_up("the monitor says what none says".to_owned(), now);
+                    self.refused("the monitor says what none says".to_owned(), now);
                 }
             }
-            _ => self.give_up("the monitor greets as none does".to_owned(), now),
+            _ => self.refused("the monitor greets as none does".to_owned(), now),
         }
     }
 
@@ -140,13 +146,13 @@ impl<L: Lender> Agent<L> {
     }
 
     /// Drops the connection, and tries again after a while.
-    fn give_up(&mut self, why: String, now: Time) {
+    fn give_up(&mut self, why: String, now: Time, pause: Duration) {
         if self.line.trouble.as_ref() != Some(&why) {
             tracing::error!("{why}");
         }
         self.line.trouble = Some(why);
         self.effects.push(Effect::Disconnect);
-        self.line.go_on(now, AGAIN_IF_TURNED_AWAY);
+        self.line.go_on(now, pause);
     }
 
     pub(super) fn tick_line(&mut self, now: Time) {

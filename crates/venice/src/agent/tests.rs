@@ -258,3 +258,17 @@ fn a_monitor_that_answers_no_heartbeats_is_left_for_another() {
         assert_eq!(connects(&mut agent, 7000), wanted);
     }
 }
+
+#[test]
+fn who_is_cut_off_while_tls_begins_comes_again_soon() {
+    let mut agent = agent();
+    agent.tick(at(0));
+    agent.flush();
+    agent.connected(at(0));
+    agent.cut_off("it closed the connection".to_owned(), at(0));
+    assert!(agent.flush().contains(&Effect::Disconnect));
+    let trouble = agent.status(at(0)).trouble.expect("it is told");
+    assert!(trouble.contains("closed"), "{trouble}");
+    agent.tick(at(200));
+    assert_eq!(agent.flush(), [Effect::Connect(0)]);
+}

@@ -103,10 +103,12 @@ impl Named {
 
 impl Supply for Named {
     fn find(&self, _: u64, apart: &[Names]) -> Result<Offer, String> {
-        for _ in 0..self.donors.len() {
-            let next = self.next.fetch_add(1, Ordering::Relaxed);
+        // Drawn once, so that all are looked at, whoever else seeks meanwhile.
+        let start = self.next.fetch_add(1, Ordering::Relaxed);
+        for next in (start..).take(self.donors.len()) {
             let (donor, sealing) = &self.donors[next % self.donors.len()];
             if apart.iter().all(|(other, _)| other != donor) {
+                self.next.fetch_max(next + 1, Ordering::Relaxed);
                 return Ok(Offer {
                     donor: *donor,
                     sealing: sealing.clone(),
@@ -282,6 +284,29 @@ mod tests {
         assert_eq!(find(&donors[1..2]), Ok(donors[2]));
         assert_eq!(find(&donors[1..2]), Ok(donors[0]));
         assert!(find(&donors).is_err_and(|why| why.contains("in use")));
+    }
+
+    #[test]
+    fn a_donor_that_is_free_is_found_by_all_who_seek_at_once() {
+        let donors: Vec<SocketAddr> = (1..=3).map(|port| ([127, 0, 0, 1], port).into()).collect();
+        let all = donors.iter().map(|donor| (*donor, None)).collect();
+        let named = Named::new(all, LoanKey([1; 32]));
+        let used: Vec<Names> = donors[1..]
+            .iter()
+            .map(|donor| (*donor, LoanId(1)))
+            .collect();
+        let all = Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    all.wait();
+                    for _ in 0..200_000 {
+                        let found = named.find(1, &used).map(|offer| offer.donor);
+                        assert_eq!(found, Ok(donors[0]));
+                    }
+                });
+            }
+        });
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use super::COME_WITHIN;
 use super::Monitor;
 use super::Now;
+use super::deadline::Deadline;
 use super::effects::Effect;
 use super::keeper::{Keeper, Kept, Record};
 use super::nodes::Node;
@@ -151,7 +152,10 @@ impl<K: Keeper> Monitor<K> {
                 || self.comes_back(borrower, bytes, tried);
             let may_wait = now.at < wanted.until && self.waiting.len() < self.settings.loans_max;
             if may_come && may_wait {
-                return self.waiting.push(wanted);
+                // It may have waited before, until a donor was asked that had not so much.
+                let behind = |other: &Wanted| other.until <= wanted.until;
+                let at = self.waiting.partition_point(behind);
+                return self.waiting.insert(at, wanted);
             }
             let most = self.most_for(borrower, tried, bytes);
             return self.not_lent(&wanted.borrower, wanted.request, NotLent::NoRoom { most });
@@ -188,7 +192,7 @@ impl<K: Keeper> Monitor<K> {
                 key: of_donor,
             },
         );
-        let until = now.at + self.settings.grant_within;
+        let until = Deadline::new(now.at + self.settings.grant_within);
         let granting = Granting {
             request,
             tried,

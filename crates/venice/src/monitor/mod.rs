@@ -18,6 +18,7 @@
 //! lost with the last one, or while no monitor was there, is made up for then.
 
 mod connection;
+mod deadline;
 mod effects;
 mod end;
 pub mod etcd;
@@ -45,6 +46,7 @@ use crate::name::NodeName;
 use crate::secret::{Nonce, ProbeKey, Secret};
 use crate::wire::{MESSAGE_MAX, Message, NODES_MAX, Reason, SMALL_MAX};
 use connection::Connection;
+use deadline::Deadline;
 use effects::Effects;
 use keeper::{Keeper, NotKept, State};
 use nodes::{Node, Nodes};
@@ -233,7 +235,8 @@ impl<K: Keeper> Monitor<K> {
             None => return,
         };
         if let Some(row) = self.nodes.get_mut(&node) {
-            (row.heard_at, row.dead_at) = (now.at, now.at + self.settings.dead_after);
+            row.heard_at = now.at;
+            row.dead_at = Deadline::new(now.at + self.settings.dead_after);
         }
         match message {
             Message::Heartbeat { idle, links } => {
@@ -291,7 +294,7 @@ impl<K: Keeper> Monitor<K> {
         }
         let late = self.rat.granting().filter(|(_, loan)| {
             loan.granting()
-                .is_some_and(|granting| granting.until <= now.at)
+                .is_some_and(|granting| granting.until.is_over(now.at))
         });
         let late: Vec<LoanId> = late.map(|(id, _)| id).collect();
         late.into_iter().for_each(|id| self.not_answered(id, now));
@@ -309,9 +312,9 @@ impl<K: Keeper> Monitor<K> {
     /// When [`Monitor::tick`] is due.
     pub fn wake_at(&self) -> Option<Time> {
         let connections = self.connections.values().filter_map(Connection::until);
-        let nodes = self.nodes.rows().map(|(_, node)| node.dead_at);
+        let nodes = self.nodes.rows().map(|(_, node)| node.dead_at.at());
         let granting = self.rat.granting().filter_map(|(_, loan)| loan.granting());
-        let granting = granting.map(|granting| granting.until);
+        let granting = granting.map(|granting| granting.until.at());
         let all = connections.chain(nodes).chain(granting);
         let leads_until = Some(self.keeper.leads_until());
         let leads_until = leads_until.filter(|until| *until != Time::NEVER);
@@ -340,14 +343,23 @@ impl<K: Keeper> Monitor<K> {
         Ok(std::mem::take(&mut self.effects.effects))
     }
 
-    /// For so long the monitor waited to have something kept, and heard nobody: who came meanwhile
-    /// is not to be taken for dead before it is heard.
-    pub fn waited(&mut self, time: Duration) {
-        // They were asked behind it, and what they said meanwhile was not heard.
-        self.rat.more_time(time);
-        // Many short waits are no silence of the monitor's: who comes has a few to wait for.
-        if time > self.settings.heartbeat / 4 {
-            self.nodes.unheard_for(time);
+    /// For so long, until now, the monitor waited to have something kept, and heard nobody: who
+    /// came meanwhile is not to be taken for dead before it is heard. Short waits are no silence of
+    /// the monitor's, and a donor has half its time to answer in any case.
+    pub fn waited(&mut self, time: Duration, now: Time) {
+        let Settings {
+            heartbeat,
+            gone_after,
+            grant_within,
+            ..
+        } = self.settings;
+        // Donors were asked behind it.
+        if time > grant_within / 4 {
+            (self.rat).excuse(now + grant_within / 2, now + grant_within);
+        }
+        if time > heartbeat / 4 {
+            let soon = now + heartbeat;
+            self.nodes.excuse(soon, soon.max(now + gone_after));
         }
     }
 

@@ -1,11 +1,11 @@
 //! The nodes of a monitor: who is there, and by when it has to be heard of.
 
+use super::deadline::Deadline;
 use crate::name::NodeName;
 use crate::wire::PeerNode;
 use rhythm_net::Time;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Node {
     /// When it was last heard of.
     pub heard_at: Time,
     /// When it is dead unless it is heard of.
-    pub(super) dead_at: Time,
+    pub(super) dead_at: Deadline,
 }
 
 impl Node {
@@ -33,7 +33,7 @@ impl Node {
             place: String::new(),
             probe: None,
             heard_at: now,
-            dead_at,
+            dead_at: Deadline::new(dead_at),
         }
     }
 
@@ -82,16 +82,17 @@ impl Nodes {
         self.rows.len()
     }
 
-    /// Nobody listened for so long: that says nothing of them.
-    pub(super) fn unheard_for(&mut self, time: Duration) {
+    /// Nobody listened for a while: those that would be dead before `soon` are at `until`.
+    pub(super) fn excuse(&mut self, soon: Time, until: Time) {
         for node in self.rows.values_mut() {
-            node.dead_at += time;
+            node.dead_at.excuse(soon, until);
         }
     }
 
     /// Those that are dead by now.
     pub(super) fn dead(&self, now: Time) -> Vec<NodeName> {
-        let dead = self.rows.iter().filter(|(_, node)| node.dead_at <= now);
+        let dead = self.rows.iter();
+        let dead = dead.filter(|(_, node)| node.dead_at.is_over(now));
         dead.map(|(name, _)| name.clone()).collect()
     }
 

@@ -9,13 +9,13 @@
 //!      +----- the borrower is gone, or the donor does not answer --------------+
 //! ```
 
+use super::deadline::Deadline;
 use super::rrt::Channel;
 use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
 use crate::wire::Reason;
 use rhythm_net::Time;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 /// How a loan stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Granting {
     /// Until when the borrower waits at most where nobody has so much.
     pub(super) waits_until: Time,
     /// Until when the donor has to answer.
-    pub(super) until: Time,
+    pub(super) until: Deadline,
     /// To be told to the borrower, once.
     pub(super) key: LoanKey,
 }
@@ -161,15 +161,16 @@ impl Rat {
         self.of(Some(&self.granting))
     }
 
-    /// Donors that are being asked have so much longer to answer.
-    pub(super) fn more_time(&mut self, time: Duration) {
+    /// Nobody listened for a while: donors that would have to answer before `soon` have until
+    /// `until`.
+    pub(super) fn excuse(&mut self, soon: Time, until: Time) {
         for id in &self.granting {
             if let Some(Loan {
                 standing: Standing::Granting(granting),
                 ..
             }) = self.rows.get_mut(id)
             {
-                granting.until += time;
+                granting.until.excuse(soon, until);
             }
         }
     }

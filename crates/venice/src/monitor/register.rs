@@ -6,6 +6,7 @@
 use super::Monitor;
 use super::Now;
 use super::connection::Connection;
+use super::deadline::Deadline;
 use super::effects::Effect;
 use super::keeper::{Keeper, Record};
 use super::nodes::Node;
@@ -46,7 +47,7 @@ impl<K: Keeper> Monitor<K> {
             place: register.place,
             probe: Some(register.probe),
             heard_at: now.at,
-            dead_at: now.at + self.settings.dead_after,
+            dead_at: Deadline::new(now.at + self.settings.dead_after),
         };
         self.nodes.insert(name.clone(), node);
         self.rrt.register(&name, register.size, register.idle);
@@ -110,7 +111,7 @@ impl<K: Keeper> Monitor<K> {
     pub(super) fn lost(&mut self, name: &NodeName, now: Now) {
         if let Some(node) = self.nodes.get_mut(name) {
             node.connection = None;
-            node.dead_at = node.dead_at.min(now.at + self.settings.gone_after);
+            node.dead_at.hasten(now.at + self.settings.gone_after);
         }
         self.peers_changed(now);
         // It asks again when it is there again.

@@ -137,6 +137,13 @@ impl Model {
         true
     }
 
+    /// The member that is asked next may have no room for what this one did not answer.
+    fn may_be_full(&mut self) {
+        if self.has_faults && self.random.u8(..4) == 0 {
+            self.full_until = self.time() + Duration::from_secs(3);
+        }
+    }
+
     fn fate(&mut self) -> Fate {
         if self.time() < self.down_until {
             return Fate::Lost;
@@ -180,7 +187,7 @@ impl Client {
             return Ok(());
         }
         model.refused += 1;
-        Err(EtcdError::Refused {
+        Err(EtcdError::NoSpace {
             at: "etcd".to_owned(),
             said: "etcdserver: mvcc: database space exceeded".to_owned(),
         })
@@ -255,13 +262,18 @@ impl Store for Client {
                 // It lies somewhere, and is done when others have been.
                 let at = model.time() + Duration::from_millis(model.random.u64(1..10_000));
                 model.late.push((at, transaction.clone()));
+                model.may_be_full();
                 return Err(EtcdError::Silent {
                     at: "etcd".to_owned(),
                     error: io::ErrorKind::TimedOut.into(),
                 });
             }
         }
-        self.ask(|model| model.transact(transaction))
+        let done = self.ask(|model| model.transact(transaction));
+        if done.is_err() {
+            self.0.lock().expect("one thread").may_be_full();
+        }
+        done
     }
 
     fn rest(&mut self) {

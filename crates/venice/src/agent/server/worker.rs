@@ -90,14 +90,18 @@ impl<L: Lender> Worker<L> {
         }
     }
 
-    /// TLS with the monitor fails.
-    fn not_sealed(&mut self, port: &mut dyn Port, error: &TlsError, now: Time) {
-        let why = match self.monitors.get(self.agent.status(now).monitor) {
+    /// What fails in TLS with the monitor, and with which.
+    fn why_not(&self, error: &TlsError, now: Time) -> String {
+        match self.monitors.get(self.agent.status(now).monitor) {
             Some(monitor) => format!("{monitor}: {error}"),
             None => error.to_string(),
-        };
+        }
+    }
+
+    /// TLS with the monitor fails.
+    fn not_sealed(&mut self, port: &mut dyn Port, error: &TlsError, now: Time) {
         // The agent has it disconnected.
-        self.agent.refused(why, now);
+        self.agent.refused(self.why_not(error, now), now);
         self.flush(port, now);
     }
 
@@ -283,12 +287,16 @@ impl<L: Lender> Handler for Worker<L> {
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
         let line = self.line.as_ref().filter(|(line, _)| *line == id);
         let is_greeting = line.is_some_and(|(_, stream)| stream.is_greeting());
-        let is_closed = matches!(
-            how,
-            Ended::PeerFinished | Ended::Failed(ErrorKind::ConnectionReset)
-        );
-        if is_greeting && is_closed {
-            return self.not_sealed(port, &TlsError::Closed, now);
+        match how {
+            Ended::PeerFinished if is_greeting => {
+                return self.not_sealed(port, &TlsError::Closed, now);
+            }
+            Ended::Failed(ErrorKind::ConnectionReset) if is_greeting => {
+                self.agent
+                    .cut_off(self.why_not(&TlsError::Closed, now), now);
+                return self.flush(port, now);
+            }
+            _ => {}
         }
         if self.is_line(id)
             && let Ended::Failed(kind) = how

@@ -44,6 +44,9 @@ pub struct Election<S> {
     term: Option<Arc<Term>>,
     /// A lease that is to be ended, so that others need not wait for that.
     given_up: Option<i64>,
+    /// The term that was given up since the monitor's thread hung, and when that had looked last.
+    /// Until it looks again it cannot lead, and would have what is kept read for nothing.
+    hung: Option<(Arc<Term>, Time)>,
 }
 
 impl<S: Store> Election<S> {
@@ -56,6 +59,7 @@ impl<S: Store> Election<S> {
             lease: None,
             term: None,
             given_up: None,
+            hung: None,
         }
     }
 
@@ -94,8 +98,11 @@ impl<S: Store> Election<S> {
         let now = clock();
         let hangs_after = HANGS_AFTER * self.lasts();
         if let Some(term) = &self.term {
-            let (stands, silent) = (term.stands(now), now.since(term.looked_at()));
+            // In this order: who is deposed meanwhile has looked since.
+            let looked_at = term.looked_at();
+            let (stands, silent) = (term.stands(now), now.since(looked_at));
             if stands && silent > hangs_after {
+                self.hung = Some((Arc::clone(term), looked_at));
                 tracing::error!(
                     ?silent,
                     "the monitor's thread hangs: another one is to lead"
@@ -122,6 +129,7 @@ impl<S: Store> Election<S> {
                 self.give_up();
                 return Ok(Standing::Vacant);
             }
+            (None, _) if self.hangs() => return Ok(Standing::Vacant),
             (None, _) => self.apply()?,
             found => found,
         };
@@ -174,6 +182,15 @@ impl<S: Store> Election<S> {
         let term = Arc::new(Term::new(lease, lasts, self.until(asked), clock()));
         self.term = Some(Arc::clone(&term));
         Ok(Standing::Begins(term, Box::new(loaded)))
+    }
+
+    /// Whether the monitor's thread hangs, as far as it is known.
+    fn hangs(&mut self) -> bool {
+        let hangs = |(term, looked_at): &(Arc<Term>, Time)| term.looked_at() == *looked_at;
+        if !self.hung.as_ref().is_some_and(hangs) {
+            self.hung = None;
+        }
+        self.hung.is_some()
     }
 
     /// Creates the key; what stands there then.

@@ -1,7 +1,7 @@
 //! The keeper of the monitor that leads.
 
 use super::loading::Loaded;
-use super::rows::{self, HEAD, Head, LEADER};
+use super::rows::{self, HEAD, LEADER};
 use super::store::Store;
 use super::term::Term;
 use crate::loan::LoanId;
@@ -18,11 +18,6 @@ const CHANGES_MAX: usize = 100;
 
 /// For how long nothing is lent after etcd had no room; then the next loan finds out.
 const FULL_FOR: Duration = Duration::from_secs(5);
-
-/// Whether etcd refuses for want of room: its quota is used up.
-fn is_full(error: &EtcdError) -> bool {
-    matches!(error, EtcdError::Refused { said, .. } if said.contains("space exceeded"))
-}
 
 /// See the head of this file.
 ///
@@ -80,11 +75,11 @@ impl<S: Store> Keeping<S> {
             Some(text) => Compare::Is(HEAD.to_owned(), text.clone()),
             None => Compare::Absent(HEAD.to_owned()),
         };
-        let head = Head {
-            turn: self.loaded.head.turn + 1,
-            last: self.state.last,
-        };
-        let text = head.text();
+        // No head is written for two things, whatever comes of this one: it may be there later,
+        // though it was refused.
+        self.loaded.head.turn += 1;
+        self.loaded.head.last = self.state.last;
+        let text = self.loaded.head.text();
         let changes = loans.iter().map(|loan| self.change(*loan));
         let transaction = Transaction {
             compares: vec![Compare::Under(LEADER.to_owned(), lease), before],
@@ -96,14 +91,19 @@ impl<S: Store> Keeping<S> {
             let asked = match self.store.transact(&transaction) {
                 // It may have been done for who asked before, of this server or another.
                 Ok(false) => self.stands(&text, lease),
+                // And this member may have no room for it again.
+                Err(full @ EtcdError::NoSpace { .. }) => match self.stands(&text, lease) {
+                    Ok(false) => Err(full),
+                    stands => stands,
+                },
                 asked => asked,
             };
+            // A thread that waits for many answers, one after the other, does not hang.
+            let now = (self.clock)();
+            let leads = self.term.look(now);
             match asked {
                 Ok(true) => {
-                    self.loaded = Loaded {
-                        head,
-                        text: Some(text),
-                    };
+                    self.loaded.text = Some(text);
                     return Ok(true);
                 }
                 Ok(false) => {
@@ -111,20 +111,16 @@ impl<S: Store> Keeping<S> {
                     return Err(NotKept::Deposed(why.to_owned()));
                 }
                 Err(error @ EtcdError::Silent { .. }) => {
-                    let now = (self.clock)();
-                    if now >= until || !self.term.stands(now) {
+                    if now >= until || !leads {
                         return Err(NotKept::Deposed(error.to_string()));
                     }
                     self.store.rest();
                 }
-                Err(error) if is_full(&error) => {
-                    let now = (self.clock)();
+                Err(error @ EtcdError::NoSpace { .. }) => {
                     self.full_at = Some(now);
                     if let Some(left_out) = self.full.line(now) {
                         tracing::error!(
-                            %error, left_out,
-                            "nothing is lent: there is no room in etcd; make some, and end its \
-                             alarm"
+                            %error, left_out, "nothing is lent: there is no room in etcd"
                         );
                     }
                     return Ok(false);

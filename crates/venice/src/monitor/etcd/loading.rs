@@ -62,10 +62,11 @@ pub(super) fn load<S: Store>(
     }
 }
 
-/// Up to where was read.
+/// Up to where was read, or kept.
 #[derive(Clone, Debug)]
 pub struct Loaded {
+    /// The last one that was read or asked for.
     pub(super) head: Head,
-    /// As it stands there; none: there was none yet.
+    /// The one that stands there; none: there was none yet.
     pub(super) text: Option<String>,
 }

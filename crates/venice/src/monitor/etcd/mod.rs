@@ -21,7 +21,8 @@
 //!
 //! A transaction that is not answered may have been done, or may be done yet. So each compares the
 //! head, and counts it on: done twice it would find another head, and who asks again sees by the
-//! head whether it was done.
+//! head whether it was done. One that was refused counts, too: the same head never stands for two
+//! things.
 //!
 //! Leases are counted here from before they were asked for, and end by a tenth sooner, so a monitor
 //! knows that it does not lead before etcd lets another one.

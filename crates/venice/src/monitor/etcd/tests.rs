@@ -1,3 +1,5 @@
+mod keeping;
+
 use super::election::{Election, Standing};
 use super::loading::LoadError;
 use super::rows::{LEADER, Place};
@@ -154,7 +156,7 @@ fn who_reads_for_longer_than_its_lease_does_not_lead() {
 }
 
 #[test]
-fn a_leader_whose_thread_hangs_gives_up_its_lease() {
+fn a_leader_whose_thread_hangs_gives_up_its_lease_until_it_goes_on() {
     for hangs in [false, true] {
         let client = Client::new(Duration::ZERO, 1);
         let clock = client.clock();
@@ -169,5 +171,15 @@ fn a_leader_whose_thread_hangs_gives_up_its_lease() {
         }
         assert_eq!(client.with(|slow| slow.revoked > 0), hangs);
         assert_eq!(term.stands(clock()), !hangs);
+        if hangs {
+            for _ in 0..12 {
+                client.pass(Duration::from_secs(1));
+                let standing = election.step(&clock).expect("etcd answers");
+                assert!(matches!(standing, Standing::Vacant), "{standing:?}");
+            }
+            assert!(!term.look(clock()), "it is over");
+            let standing = election.step(&clock).expect("etcd answers");
+            assert!(matches!(standing, Standing::Begins(..)), "{standing:?}");
+        }
     }
 }

@@ -154,7 +154,8 @@ impl Role {
             Role::Leads(monitor) => {
                 let begun = clock::monotonic();
                 let flushed = monitor.flush();
-                monitor.waited(clock::monotonic().since(begun));
+                let now = clock::monotonic();
+                monitor.waited(now.since(begun), now);
                 flushed
             }
             Role::Waits(spare) => Ok(spare.flush()),

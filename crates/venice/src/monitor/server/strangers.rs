@@ -2,13 +2,14 @@
 //! all places are taken, or an address has its share of them, those that came first make way. An
 //! agent has greeted long before it is one of those.
 
+use crate::wire::NODES_MAX;
 use rhythm_net::ConnectionId;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// Those of one address. It may have many agents (a cluster that is tried on one machine), which
-/// all come at once when a monitor begins: who makes way then comes again.
-const OF_ADDRESS_MAX: usize = 64;
+/// Those of one address. All agents may have the same (behind a router, or a cluster that is tried
+/// on one machine), and all come at once when a monitor begins.
+const OF_ADDRESS_MAX: usize = NODES_MAX;
 
 /// How many make way at a time where all places are taken: others wait behind who came.
 const ROOM: usize = 16;

@@ -146,11 +146,12 @@ fn strangers_keep_no_agent_out_however_many_there_are() {
 
 #[test]
 fn strangers_of_one_address_make_way_for_each_other_alone() {
+    many_files();
     let monitor = Running::start();
     let other = monitor.connect(2);
-    let strangers: Vec<TcpStream> = (0..200).map(|_| monitor.connect(3)).collect();
+    let strangers: Vec<TcpStream> = (0..NODES_MAX + 100).map(|_| monitor.connect(3)).collect();
     let open = || strangers.iter().filter(|it| is_open(it)).count();
-    until("the first made way", || open() == 64);
-    assert!(strangers[200 - 64..].iter().all(is_open));
+    until("the first made way", || open() == NODES_MAX);
+    assert!(strangers[100..].iter().all(is_open));
     assert!(is_open(&other));
 }

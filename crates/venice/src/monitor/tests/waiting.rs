@@ -74,7 +74,7 @@ fn a_donor_has_its_time_from_when_it_is_asked() {
     node(&mut monitor, 2, "b");
     monitor.received(1, borrow(1, 60), at(1));
     let loan = asked(&mut monitor, 2);
-    monitor.waited(Duration::from_secs(3));
+    monitor.waited(Duration::from_secs(3), at(3001).at);
     monitor.tick(at(3002));
     monitor.received(2, granted(loan), at(3002));
     let (said, _) = sent(&mut monitor, 1);
@@ -148,4 +148,58 @@ fn a_donor_whose_connection_ended_is_asked_again_when_it_is_back() {
     greet(&mut monitor, 3, &secret());
     monitor.received(3, register("b", 1), at(5002));
     assert_ne!(asked(&mut monitor, 3), first);
+}
+
+#[test]
+fn who_waits_longest_waits_in_front_though_a_donor_was_asked_meanwhile() {
+    let mut monitor = monitor(&Memory::default());
+    for (connection, name) in [(1, "a"), (2, "b"), (3, "c")] {
+        node(&mut monitor, connection, name);
+    }
+    [1, 3]
+        .into_iter()
+        .for_each(|it| monitor.received(it, heartbeat(0), at(1)));
+    monitor.received(1, borrow(1, 100), at(1));
+    let loan = asked(&mut monitor, 2);
+    monitor.received(3, borrow(1, 100), at(2));
+    monitor.received(2, Message::NoRoom { loan, idle: 0 }, at(3));
+    let waiting = monitor.waiting.iter().map(|wanted| wanted.until);
+    assert_eq!(waiting.collect::<Vec<_>>(), [at(8001).at, at(8002).at]);
+}
+
+#[test]
+fn who_is_silent_is_found_dead_though_the_monitor_waits_all_the_time() {
+    let mut monitor = monitor(&Memory::default());
+    node(&mut monitor, 1, "a");
+    node(&mut monitor, 2, "b");
+    monitor.received(1, borrow(1, 60), at(0));
+    let loan = asked(&mut monitor, 2);
+    let (mut revoked_at, mut dead_at) = (None, None);
+    for millis in (300..20_000).step_by(301) {
+        monitor.waited(Duration::from_millis(300), at(millis).at);
+        monitor.received(1, heartbeat(0), at(millis));
+        monitor.tick(at(millis));
+        let is_told = sent(&mut monitor, 2).0.contains(&Message::Revoke { loan });
+        revoked_at = revoked_at.or(is_told.then_some(millis));
+        let is_dead = monitor.nodes().count() < 2;
+        dead_at = dead_at.or(is_dead.then_some(millis));
+    }
+    assert!(revoked_at.is_none_or(|at| at < 6500), "{revoked_at:?}");
+    assert!(dead_at.is_some_and(|at| at < 9500), "{dead_at:?}");
+}
+
+#[test]
+fn nobody_is_dead_before_it_can_be_heard_behind_a_long_wait() {
+    let mut monitor = monitor(&Memory::default());
+    node(&mut monitor, 1, "a");
+    node(&mut monitor, 2, "b");
+    for end in [20_000, 40_000] {
+        monitor.waited(Duration::from_secs(19), at(end).at);
+        // The connection ended meanwhile; or another wait comes while it comes again.
+        monitor.closed(2, at(end));
+        monitor.tick(at(end + 1000));
+        assert_eq!(monitor.nodes().count(), 2);
+    }
+    monitor.tick(at(42_000));
+    assert_eq!(monitor.nodes().count(), 0);
 }
