@@ -12,6 +12,5 @@ pub mod load;
 mod median;
 pub mod memcached;
 pub mod packets;
-mod postgres;
 pub mod programs;
 pub mod reproduce;

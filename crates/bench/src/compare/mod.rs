@@ -204,7 +204,7 @@ impl Comparison<'_> {
         };
         if let Some((_, url)) = &database {
             names.set("database", url);
-            let version = crate::postgres::version();
+            let version = crate::reproduce::postgres::version();
             known(&|report| report.database.clone_from(&version));
         }
         let starter = Starter {

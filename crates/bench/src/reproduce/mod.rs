@@ -28,6 +28,7 @@ mod files;
 mod measure;
 mod options;
 mod plan;
+pub(crate) mod postgres;
 mod processors;
 mod progress;
 mod report;

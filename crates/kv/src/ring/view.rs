@@ -1,8 +1,9 @@
 //! What workers see of the ring: who serves a key now, whether a copy of it may be read here, and
 //! whether there is room for writes; and how the ring is, for those who ask.
 
+use super::ticket::Ticket;
 use super::wire::Claim;
-use super::{Member, Placement, Ticket};
+use super::{Member, Placement};
 use rhythm_net::Time;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};

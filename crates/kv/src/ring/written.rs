@@ -70,7 +70,7 @@ impl Written {
     }
 
     /// When all items are to go, behind all else.
-    pub fn flushes_at(&self) -> Option<u32> {
+    pub(crate) fn flushes_at(&self) -> Option<u32> {
         self.flushes_at
     }
 

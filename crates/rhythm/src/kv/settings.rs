@@ -249,7 +249,7 @@ mod tests {
         assert!(!settings.evict && !settings.cas && !settings.flush && settings.shutdown);
         assert_eq!(settings.unix_mask, 0o666);
         assert_eq!((settings.prefix_delimiter, settings.detail), (b'/', true));
-        assert_eq!(remarks.len(), 5, "{remarks:?}");
+        assert_eq!((remarks.len(), settings.resident), (4, true), "{remarks:?}");
         assert_eq!(settings.admin, None);
         let (settings, _) = typed("--admin [::1]:0 --admin-hosts a,b.example").unwrap();
         assert_eq!(settings.admin, Some("[::1]:0".parse().unwrap()));

@@ -79,9 +79,12 @@ pub(crate) fn dispatch(
     bytes: &[u8],
 ) -> Way {
     if let Some(port) = https::port_for(site, role, peer)
-        && let Some(answer) = https::send_on(port, head, bytes)
+        && let Some(to) = https::send_on(port, head, bytes)
     {
-        return Way::Site(answer);
+        return Way::Site(match to {
+            Ok(location) => SiteAnswer::OnHttps(location),
+            Err(status) => SiteAnswer::Error(status),
+        });
     }
     if let Some(way) = proxied(site, found, head, bytes) {
         return way;

@@ -3,7 +3,6 @@
 //!
 //! Who comes through a Unix socket is a proxy, which has spoken TLS itself where anybody did.
 
-use crate::intake::dispatch::SiteAnswer;
 use crate::site::Site;
 use crate::site::sites::without_port;
 use rhythm_net::{Client, Role};
@@ -33,9 +32,9 @@ pub(crate) fn port_for(site: &Site, role: Role, peer: Client) -> Option<u16> {
     (!is_tls(role) && peer != Client::Unix).then_some(port)
 }
 
-/// What sends a request on. `OPTIONS *` is of the server, which has no other place.
+/// Where a request is sent on to, or the status that answers it. `OPTIONS *` is of the server, which has no other place.
 #[cold]
-pub(crate) fn send_on(port: u16, head: &RequestHead, bytes: &[u8]) -> Option<SiteAnswer> {
+pub(crate) fn send_on(port: u16, head: &RequestHead, bytes: &[u8]) -> Option<Result<Vec<u8>, u16>> {
     let (host, path) = (head.host().of(bytes), head.path(bytes));
     if path == b"*" {
         return None;
@@ -43,7 +42,7 @@ pub(crate) fn send_on(port: u16, head: &RequestHead, bytes: &[u8]) -> Option<Sit
     let name = without_port(host);
     if name.is_empty() {
         // HTTP/1.0 without a host: nobody knows where to.
-        return Some(SiteAnswer::Error(400));
+        return Some(Err(400));
     }
     let mut location = b"https://".to_vec();
     location.extend_from_slice(name);
@@ -56,7 +55,7 @@ pub(crate) fn send_on(port: u16, head: &RequestHead, bytes: &[u8]) -> Option<Sit
         location.push(b'?');
         location.extend_from_slice(query);
     }
-    Some(SiteAnswer::OnHttps(location))
+    Some(Ok(location))
 }
 
 /// The port that goes without saying.

@@ -3,7 +3,7 @@
 use super::ready::ready;
 use super::redis::VALUE_BYTES;
 use super::unmade::Unmade;
-use crate::postgres::{self, INSTALL, Postgres};
+use crate::reproduce::postgres::{self, INSTALL, Postgres};
 use crate::reproduce::{Folder, Process, tail};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};

@@ -18,21 +18,18 @@ use crate::consensus::keyspace::Change;
 use crate::consensus::node::{Answer, PATIENCE, Request, Ticket};
 use crate::consensus::text::{COMMAND_MAX, How, Wanted, rules};
 use crate::wire::Rules;
-use client::{Client, Wait};
+use client::{Client, UNTAKEN_MAX, Wait};
 use rhythm_net::{ConnectionId, ConnectionTable, Flushed, Port, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Clients at a time.
 pub const CLIENTS_MAX: usize = 1024;
-/// Commands that a client may have unanswered, and bytes of answers untaken.
+/// Commands that a client may have unanswered.
 const UNANSWERED_MAX: usize = 64;
-const UNTAKEN_MAX: usize = 1 << 20;
 /// Bytes of answers that all clients may hold; beyond it those that have not moved for longest are
 /// dropped.
 const HELD_MAX: usize = 256 << 20;
-/// What a client may watch.
-const WATCHES_MAX: usize = 16;
 
 /// All of them.
 #[derive(Debug)]

@@ -37,11 +37,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use worker::{OF_CLIENTS, OF_NODES, Order, Worker};
 
 pub use clients::CLIENTS_MAX;
+pub use otherwise::NODES_MAX;
 
 /// Connections beyond these that are being closed at a time.
 const TURNED_AWAY: usize = 256;
-/// Nodes of a keyspace.
-pub const NODES_MAX: usize = 7;
 /// Bytes of the journal, beside what it began with, from which on it is written anew.
 const JOURNAL_BYTES: u64 = 16 << 20;
 

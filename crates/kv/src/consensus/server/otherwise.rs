@@ -9,6 +9,8 @@ use rhythm_net::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Nodes of a keyspace.
+pub const NODES_MAX: usize = 7;
 /// How long it is remembered: a node tries again ten times a second.
 const LASTS: Duration = Duration::from_secs(5);
 
@@ -53,7 +55,7 @@ impl Otherwise {
     }
 
     fn heard(&mut self, name: String, differs: String, now: Time) {
-        if self.nodes.len() >= super::NODES_MAX && !self.nodes.contains_key(&name) {
+        if self.nodes.len() >= NODES_MAX && !self.nodes.contains_key(&name) {
             return;
         }
         let known = self.nodes.insert(name.clone(), (differs.clone(), now));

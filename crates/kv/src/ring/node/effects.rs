@@ -1,13 +1,6 @@
 //! What a node wants done, and who waits for it.
 
-/// Names what a worker waits for: its number among the workers, and the worker's number for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket {
-    /// The worker.
-    pub worker: usize,
-    /// Its number.
-    pub number: u64,
-}
+use super::super::ticket::Ticket;
 
 /// Why a command that was forwarded has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

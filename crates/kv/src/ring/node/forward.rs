@@ -6,10 +6,11 @@
 
 use super::super::local::Local;
 use super::super::road::Road;
+use super::super::ticket::Ticket;
 use super::super::wire::{Message, Of, Stay};
 use super::super::written::Written;
 use super::came::Came;
-use super::effects::{Effects, Execute, Origin, Ticket};
+use super::effects::{Effects, Execute, Origin};
 use super::forwards::{Forward, Sent};
 use super::{Node, Waiter};
 use rhythm_net::Time;

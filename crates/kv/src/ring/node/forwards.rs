@@ -1,8 +1,9 @@
 //! Commands on their way to other nodes, and from them.
 
 use super::super::road::Road;
+use super::super::ticket::Ticket;
 use super::came::AllThatCame;
-use super::effects::{Effects, Ticket, Unanswered};
+use super::effects::{Effects, Unanswered};
 use rhythm_net::Time;
 use std::collections::{BTreeMap, VecDeque};
 

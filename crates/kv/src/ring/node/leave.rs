@@ -3,42 +3,9 @@
 //! of it and have their copies.
 
 use super::super::wire::{Of, Stay};
+use super::reached::{Leg, Reached};
 use super::{Node, Sync, bits};
 use rhythm_net::Time;
-use std::collections::BTreeMap;
-
-/// How far a node is with a range that it is sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Leg {
-    /// It waits for the next walk.
-    #[default]
-    Waits,
-    /// The walk sends it what it meets.
-    Comes,
-    /// It was sent all, and looks for what it has beside.
-    Looks,
-    /// It has the range complete.
-    Done,
-}
-
-/// How far others came with what a node that leaves sends them. Where one begins anew, as often as
-/// it may, it does not come further before it is where it was.
-#[derive(Debug, Default)]
-pub(super) struct Reached {
-    /// By range and node.
-    furthest: BTreeMap<(usize, usize), (Leg, u64)>,
-    steps: u64,
-}
-
-impl Reached {
-    fn come(&mut self, who: (usize, usize), place: (Leg, u64)) {
-        let furthest = self.furthest.entry(who).or_default();
-        if place > *furthest {
-            *furthest = place;
-            self.steps += 1;
-        }
-    }
-}
 
 impl Node {
     /// From now on this node leaves. [`has_left`](Self::has_left) says when clients may go, and

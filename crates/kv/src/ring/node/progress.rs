@@ -1,7 +1,8 @@
 //! How far things are with a range: handed over, sent, received; and with this node's lease.
 
+use super::super::ticket::Ticket;
 use super::super::wire::Of;
-use super::effects::{Origin, Ticket};
+use super::effects::Origin;
 use rhythm_net::Time;
 
 /// A range that is being handed over.

@@ -1,10 +1,10 @@
 //! A query, carried out on a connection to the database, and what the log is told of it.
 
 use super::binding::{Bound, Wrong};
-use super::database;
 use super::frames::{self, ANSWER_MAX, Outcome, framed};
 use super::query::{Asked, Query};
 use super::transaction;
+use super::wrong::in_words;
 use crate::backend::words::Words;
 use rhythm_engine::cohort::{Cell, ROWS_MAX};
 use rhythm_net::local;
@@ -35,7 +35,7 @@ impl Words {
             Some(_) => Outcome::Failed,
         };
         if outcome != Outcome::Broken {
-            self.tell(statement, &database::in_words(why));
+            self.tell(statement, &in_words(why));
         }
         outcome
     }
@@ -166,7 +166,7 @@ pub(super) fn answer(
             let outcome = words.failed(statement, &why);
             if outcome == Outcome::Broken && !query.has_name {
                 // Its page has no status to look at: nobody else tells of it.
-                words.tell(statement, &database::in_words(&why));
+                words.tell(statement, &in_words(&why));
             }
             outcome
         }

@@ -1,6 +1,6 @@
 //! Databases as they are opened.
 
-use super::wrong::Wrong;
+use super::wrong::{FILE, Wrong, in_words};
 use rhythm_engine::kind::{BackendMistake, Within};
 use rhythm_engine::settings::BackendConfig;
 use rhythm_net::files::open_regular;
@@ -17,8 +17,7 @@ use super::frames::ANSWER_MAX;
 use super::passwords;
 use crate::backend::files::read_regular;
 
-/// The key of the database, and those of scripts: what makes tables, and what fills them.
-pub(super) const FILE: &str = "file";
+/// The keys of scripts: what makes tables, and what fills them.
 pub(super) const SCHEMA: &str = "schema";
 pub(super) const DATA: &str = "data";
 
@@ -301,16 +300,6 @@ fn prepare_to_check(connection: &Connection) -> Result<(), Error> {
         _ => Authorization::Allow,
     };
     connection.authorizer(Some(allows))
-}
-
-/// What SQLite says is wrong.
-pub(super) fn in_words(why: &Error) -> String {
-    match why {
-        Error::SqliteFailure(code, None) => code.to_string(),
-        Error::SqliteFailure(_, Some(text)) => text.clone(),
-        Error::SqlInputError { msg, .. } => msg.clone(),
-        other => other.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -30,12 +30,13 @@ mod wrong;
 
 use crate::backend::kind::{Kind, Opened};
 use crate::backend::{ConnectionPool, PoolOptions};
-use database::{CONNECTION_BYTES_MAX, DATA, FILE, SCHEMA};
+use database::{CONNECTION_BYTES_MAX, DATA, SCHEMA};
 use opened::THREADS_A_CONNECTION;
 use rhythm_engine::kind::{Asks, BackendKey, BackendKind};
 use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;
 use wire::SqliteWire;
+use wrong::FILE;
 
 /// Most queries at a time on a connection: those that come together are one transaction.
 const DEPTH_MAX: usize = 64;

@@ -2,6 +2,7 @@
 //! compiled, in the database, or where there is none yet in one made of the schema.
 
 use super::database;
+use super::wrong::in_words;
 use crate::backend::sql::{Described, in_pieces, mistake, numbered, unlike};
 use rhythm_engine::kind::{CallMistake, CallPart, PageCall};
 use rusqlite::ffi::ErrorCode;
@@ -46,7 +47,7 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
                     }
                     return Some(CallMistake {
                         at: at.and_then(|at| in_pieces(&call.form.pieces, at)),
-                        ..mistake(CallPart::Asked, database::in_words(&why), hint)
+                        ..mistake(CallPart::Asked, in_words(&why), hint)
                     });
                 }
             };

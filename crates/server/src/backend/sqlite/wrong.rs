@@ -1,11 +1,13 @@
 //! What is wrong with a backend's database, and where in the service's files.
 
-use super::database::{FILE, in_words};
 use rhythm_engine::kind::{BackendMistake, Within};
 use rusqlite::Error;
 use rusqlite::ffi::ErrorCode;
 use std::fmt;
 use std::path::{Path, PathBuf};
+
+/// The key of the database.
+pub(super) const FILE: &str = "file";
 
 /// See the module's text.
 #[derive(Clone, Debug)]
@@ -72,6 +74,16 @@ impl fmt::Display for Wrong {
 impl From<Wrong> for String {
     fn from(wrong: Wrong) -> String {
         wrong.to_string()
+    }
+}
+
+/// What SQLite says is wrong.
+pub(super) fn in_words(why: &Error) -> String {
+    match why {
+        Error::SqliteFailure(code, None) => code.to_string(),
+        Error::SqliteFailure(_, Some(text)) => text.clone(),
+        Error::SqlInputError { msg, .. } => msg.clone(),
+        other => other.to_string(),
     }
 }
 

@@ -14,6 +14,7 @@
 mod controller;
 mod cpus;
 mod plan;
+mod rounds;
 mod shop;
 mod tables;
 mod watch;
@@ -26,14 +27,15 @@ use super::super::progress::ReproduceProgress;
 use super::super::section::Section;
 use super::super::table::wrapped;
 use crate::load::{self, Bookstore, LoadOptions};
-use controller::{Controller, Did};
+use controller::Controller;
 use cpus::Cpus;
 use plan::{Case, Way};
+use rounds::{Measured, Slice};
 use serde::Serialize;
 use shop::{Parts, Shop};
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use watch::{Seen, Watch};
+use watch::Watch;
 
 /// Processes of an Apache beside those that serve the users.
 const SPARE: usize = 8;
@@ -74,25 +76,6 @@ pub struct MeasuredReport {
     measured: Vec<Measured>,
     /// Pages that were wrong or did not come, and what must never be in the database.
     pub failed: Vec<String>,
-}
-
-/// All rounds of a case.
-#[derive(Clone, Debug, Serialize)]
-struct Measured {
-    #[serde(flatten)]
-    case: Case,
-    slices: Vec<Slice>,
-}
-
-/// One round.
-#[derive(Clone, Debug, Default, Serialize)]
-struct Slice {
-    pages: u64,
-    pages_per_s: f64,
-    mean_ms: f64,
-    p99_ms: f64,
-    did: Option<Did>,
-    seen: Option<Seen>,
 }
 
 /// Measures all, and writes tables (rpo-measured.md) and data (rpo-measured.json) into the folder;

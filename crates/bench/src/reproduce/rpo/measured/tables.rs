@@ -2,8 +2,8 @@
 
 use super::super::super::section::{Section, column};
 use super::plan::{BATCH, Case, Way, workload};
+use super::rounds::{Measured, Slice};
 use super::watch::{SIZES, Shares};
-use super::{Measured, Slice};
 use crate::load::Mix;
 use rhythm_rpo::report::{Cell, Column, Estimate, Kind};
 

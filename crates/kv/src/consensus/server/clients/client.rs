@@ -1,7 +1,6 @@
 //! A client: what it asked, what is answered, and what it is told of what it watches.
 
 use super::super::watches::Watches;
-use super::{UNTAKEN_MAX, WATCHES_MAX};
 use crate::consensus::keyspace::{Change, Outcome};
 use crate::consensus::node::{Answer, Ticket};
 use crate::consensus::text::{How, Parser, Wanted};
@@ -9,6 +8,11 @@ use crate::input::Input;
 use crate::wire::Rules;
 use rhythm_net::{ConnectionId, Outgoing, Time};
 use std::collections::VecDeque;
+
+/// Bytes of answers that a client may leave untaken.
+pub(super) const UNTAKEN_MAX: usize = 1 << 20;
+/// What a client may watch.
+const WATCHES_MAX: usize = 16;
 
 /// Something that the node was asked.
 #[derive(Debug)]

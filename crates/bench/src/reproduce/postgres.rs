@@ -5,7 +5,7 @@
 //! nobody else, and by TCP, where it listens at all, by any user of this machine, as long as it is
 //! there. It has what is measured, and nothing else.
 
-use crate::reproduce::{Folder, Process, output, tail};
+use super::{Folder, Process, output, tail};
 use rustix::process::geteuid;
 use std::fs::{self, File};
 use std::io;
