@@ -22,9 +22,9 @@
 //! runtime; here it is polled by hand when bytes came, when bytes were given to a stream, and when
 //! the socket takes bytes again, which are all the times at which it can get on.
 //!
-//! What bounds a carrier: its streams ([`Options::streams_max`]), of which one client has a share of
-//! all alone, however many carriers (shares.rs); what they all send, which is taken of the handler
-//! only while the socket takes it, and what comes ahead of the handler ([`CARRIER_BYTES`],
+//! What bounds a carrier: its streams ([`Options::streams_max`]), of which one client has a share
+//! of all alone, however many carriers (shares.rs); what they all send, which is taken of the
+//! handler only while the socket takes it, and what comes ahead of the handler ([`CARRIER_BYTES`],
 //! [`UPLOAD_BYTES`]); the time without a stream, and that without progress; and resets: a peer that
 //! takes back more requests than it lets be answered is sent away (rapid reset, CVE-2023-44487). h2
 //! bounds the rest: headers and their continuations, settings, pings, empty frames.

@@ -166,6 +166,7 @@ fn node_kinds() -> &'static [BackendKind] {
                 // Made once a process.
                 keys: Vec::leak(keys.collect()),
                 check: |_| None,
+                check_backend: |_| None,
                 ..kind
             }
         });

@@ -310,12 +310,12 @@ mod tests {
     #[test]
     fn who_is_to_end_gently_does_and_whoever_does_not_is_killed() {
         for (script, expected) in [
-            ("trap 'exit 7' QUIT; while :; do sleep 0.01; done", Some(7)),
-            ("trap '' QUIT; while :; do sleep 0.01; done", None),
+            ("trap 'exit 7' TERM; while :; do sleep 0.01; done", Some(7)),
+            ("trap '' TERM; while :; do sleep 0.01; done", None),
         ] {
             let mut command = Command::new("sh");
             let mut process =
-                Process::start_gently(command.args(["-c", script])).expect("there is sh");
+                Process::start_shell(command.args(["-c", script])).expect("there is sh");
             // Its trap is set a moment later.
             std::thread::sleep(std::time::Duration::from_millis(300));
             process.end();

@@ -252,9 +252,9 @@ impl Store {
     }
 
     /// Makes a huge page of the memory resident that is needed next: some 32 MiB for items (an
-    /// eighth of a small store; all with [`StoreOptions::resident`]), and some for the table. Its first touch can take a millisecond,
-    /// which a worker would otherwise spend in the middle of a turn of its loop. True: there is
-    /// more to be done.
+    /// eighth of a small store; all with [`StoreOptions::resident`]), and some for the table. Its
+    /// first touch can take a millisecond, which a worker would otherwise spend in the middle of a
+    /// turn of its loop. True: there is more to be done.
     ///
     /// To be called before the store is used, until there is no more, and then every 5 to 10 ms for
     /// as long as it is (sooner while there is more), by one thread that may wait and is no worker.

@@ -207,8 +207,9 @@ impl Sessions {
     pub(crate) fn kept(&self, to_keep: &ToKeep, is_there: bool, now: Time) {
         self.metrics.sign_ins.add(to_keep.begun.is_some().into());
         match &to_keep.changed {
-            // What was asked in the same millisecond may have been answered before.
-            Some((id, until)) if is_there => self.array.changed(id, *until, milliseconds(now) + 1),
+            // Who asks in this very millisecond may come from another machine, where more was
+            // changed meanwhile: what he is told counts.
+            Some((id, until)) if is_there => self.array.changed(id, *until, milliseconds(now)),
             Some((id, _)) => {
                 self.array.destroy(id);
             }

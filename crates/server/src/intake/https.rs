@@ -32,7 +32,8 @@ pub(crate) fn port_for(site: &Site, role: Role, peer: Client) -> Option<u16> {
     (!is_tls(role) && peer != Client::Unix).then_some(port)
 }
 
-/// Where a request is sent on to, or the status that answers it. `OPTIONS *` is of the server, which has no other place.
+/// Where a request is sent on to, or the status that answers it. `OPTIONS *` is of the server,
+/// which has no other place.
 #[cold]
 pub(crate) fn send_on(port: u16, head: &RequestHead, bytes: &[u8]) -> Option<Result<Vec<u8>, u16>> {
     let (host, path) = (head.host().of(bytes), head.path(bytes));

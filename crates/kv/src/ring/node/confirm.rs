@@ -157,8 +157,8 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use super::super::queue::Queue;
     use super::super::super::{Options, Placement, Road, Roster, Scheme, Terms, View};
+    use super::super::queue::Queue;
     use super::*;
     use crate::store::{Store, StoreOptions};
     use std::sync::Arc;

@@ -315,7 +315,8 @@ mod tests {
         assert_eq!(node.may_write_until(), lease(1).until);
         node.enroll(without.clone(), Time::ZERO, &mut out);
         assert_eq!(node.may_write_until(), Time::ZERO);
-        // It was renewed before; and what is there again does not count before the lease is another.
+        // It was renewed before; and what is there again does not count before the lease is
+        // another.
         node.renewed(lease(1), Time::ZERO, &mut out);
         node.enroll(with.clone(), Time::ZERO, &mut out);
         assert_eq!(node.may_write_until(), Time::ZERO);

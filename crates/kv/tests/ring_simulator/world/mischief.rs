@@ -134,8 +134,8 @@ impl World {
         }
     }
 
-    /// Somebody removes the key of a node whose lease is there: others hear that it is not, and take
-    /// what it serves. Whether that was done.
+    /// Somebody removes the key of a node whose lease is there: others hear that it is not, and
+    /// take what it serves. Whether that was done.
     fn remove_key(&mut self) -> bool {
         let Some(leases) = self.leases.as_mut().filter(|_| self.options.acked) else {
             return false;

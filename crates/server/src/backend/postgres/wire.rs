@@ -31,6 +31,9 @@ use rhythm_engine::program::{Asking, Call};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+const TOO_LONG: &str =
+    "its answer is more than 1 MiB: ask for fewer rows (`limit`), or for less of each";
+
 /// See the module's text.
 #[derive(Debug)]
 pub struct PostgresWire {
@@ -186,8 +189,7 @@ impl PostgresWire {
                 Cause::Refused
             }
             false => {
-                let why = "its answer is more than 1 MiB: ask for fewer rows (`limit`), or for less of each";
-                self.tell(call, why);
+                self.tell(call, TOO_LONG);
                 Cause::Unfit(why)
             }
         };
@@ -425,7 +427,7 @@ impl Wire for PostgresWire {
             // What a transaction has changed is undone with its connection.
             End::TooLong(_) if is_transaction => {
                 if let Some(call) = awaited.call(Which::Oldest) {
-                    self.tell(call, "its answer is more than 1 MiB: ask for fewer rows (`limit`), or for less of each");
+                    self.tell(call, TOO_LONG);
                 }
                 Err(Unreadable)
             }

@@ -221,7 +221,7 @@ fn rows(
                 // Each of a row may be as long as that.
                 if out.len() - start > ANSWER_MAX {
                     return Err(Wrong::Rows(
-                        "its rows are more than 1 MiB: ask for fewer (`limit`), or for less of each",
+                        "its rows are more than 1 MiB: ask for fewer (`limit`), or less of each",
                     ));
                 }
             }

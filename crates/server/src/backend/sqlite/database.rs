@@ -323,7 +323,7 @@ mod tests {
         };
         let failed = make(&path, opened(), &fill, &wrong, true).unwrap_err();
         let failed = failed.to_string();
-        assert!(failed.contains("`data` fails: a.sql"), "{failed}");
+        assert!(failed.contains("a.sql:1: `data` fails"), "{failed}");
         assert!(!path.exists());
         // Another process is at it.
         let mut other = opened();
