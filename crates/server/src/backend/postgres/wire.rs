@@ -190,7 +190,7 @@ impl PostgresWire {
             }
             false => {
                 self.tell(call, TOO_LONG);
-                Cause::Unfit(why)
+                Cause::Unfit(TOO_LONG)
             }
         };
         Ok(Verdict {
