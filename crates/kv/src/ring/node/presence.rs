@@ -90,8 +90,13 @@ impl Node {
         let peer = &mut self.peers[from];
         if head.session != last {
             if peer.last_session != 0 {
-                // What another life said before it counted was dropped: it is to begin anew, too.
-                peer.mine += u64::from(is_other);
+                // Where what another life said before it counted was dropped, it is to begin anew,
+                // too. One whose first frame counts has begun already, and may have asked for
+                // something that would be lost with that.
+                let of = life(head.session);
+                let is_second = peer.second.is_some_and(|second| second.life == of);
+                let was_dropped = is_second || peer.barred.is_some();
+                peer.mine += u64::from(is_other && was_dropped);
                 self.lose(from, now, out);
             }
             let peer = &mut self.peers[from];

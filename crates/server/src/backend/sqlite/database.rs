@@ -95,7 +95,7 @@ impl Script {
                 offset: offset.min(self.text.len()),
             };
             Wrong {
-                within: Some((self.path.clone(), within)),
+                within: Some(Box::new((self.path.clone(), within))),
                 ..Wrong::new(key, format!("`{key}` fails: {words}"))
             }
         })

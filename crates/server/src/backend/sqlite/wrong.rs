@@ -15,7 +15,7 @@ pub(super) struct Wrong {
     /// The key of the backend's table that it is about.
     pub(super) key: &'static str,
     /// The script that it is in, and where.
-    pub(super) within: Option<(PathBuf, Within)>,
+    pub(super) within: Option<Box<(PathBuf, Within)>>,
     /// What it is.
     pub(super) why: String,
     /// What would be right.
@@ -54,7 +54,7 @@ impl Wrong {
     pub(super) fn into_mistake(self) -> BackendMistake {
         BackendMistake {
             key: self.key,
-            within: self.within.map(|(_, within)| within),
+            within: self.within.map(|within| within.1),
             message: self.why,
             hint: self.hint,
         }
@@ -63,7 +63,7 @@ impl Wrong {
 
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((path, Within { text, offset, .. })) = &self.within {
+        if let Some((path, Within { text, offset, .. })) = self.within.as_deref() {
             let line = 1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..*offset]).count();
             write!(f, "{}:{line}: ", path.display())?;
         }
@@ -107,14 +107,14 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_script_is_said_where_it_is() {
         let wrong = Wrong {
-            within: Some((
+            within: Some(Box::new((
                 PathBuf::from("/shop/schema.sql"),
                 Within {
                     file: "schema.sql".to_owned(),
                     text: "create table a(b);\ncreate tabel c(d);\n".to_owned(),
                     offset: 26,
                 },
-            )),
+            ))),
             ..Wrong::new("schema", "`schema` fails: x".to_owned())
         };
         let told = wrong.to_string();
