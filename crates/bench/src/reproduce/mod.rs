@@ -20,7 +20,6 @@
 
 mod charts;
 mod children;
-mod debian;
 mod energy;
 mod error;
 mod figures;

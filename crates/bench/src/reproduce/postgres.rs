@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 
 /// Whom it runs as where root starts it, as whom it does not run.
 const NOBODY: u32 = 65_534;
-/// It serves by then, or never; nor do statements take longer.
+/// It serves by then, or never.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A statement is over by then, the fill of a large database among them.
 const FILL_PATIENCE: Duration = Duration::from_secs(1800);
 const LOOK: Duration = Duration::from_millis(50);
 /// Its user, who may do anything.
@@ -49,13 +50,17 @@ fn newest(versions: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
     versions.max_by_key(numbers)
 }
 
-/// A program of PostgreSQL's, of the newest version that is installed, or of the path.
-fn program(name: &str) -> Command {
+/// Where a program of PostgreSQL's is: of the newest version that is installed, or in the path.
+pub(super) fn program_path(name: &str) -> PathBuf {
     let versions = fs::read_dir(DEBIAN).into_iter().flatten().flatten();
     let folders = versions.map(|version| version.path());
     let of = |folder: &PathBuf| folder.join("bin").join(name);
     let newest = newest(folders.filter(|folder| of(folder).exists()));
-    let mut command = Command::new(newest.map_or_else(|| name.into(), |folder| of(&folder)));
+    newest.map_or_else(|| name.into(), |folder| of(&folder))
+}
+
+fn program(name: &str) -> Command {
+    let mut command = Command::new(program_path(name));
     command.current_dir("/").stdin(Stdio::null());
     command
 }

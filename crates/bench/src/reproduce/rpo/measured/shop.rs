@@ -1,8 +1,8 @@
 //! The paper's server: TPC-W in PHP on Apache, with a database beside it, all below one process.
 
-use super::super::super::children::{Folder, Process};
-use super::super::super::debian;
+use super::super::super::children::{Folder, Process, tail};
 use super::super::super::error::ReproduceError;
+use super::super::super::postgres::program_path;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
@@ -25,8 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
 /// Connections to the database beside those of Apache's processes.
 const MORE_CONNECTIONS: usize = 20;
-/// Lines of a log that are told.
-const TAIL: usize = 3;
+/// Where Debian's Apache has its modules.
+const MODULES: &str = "/usr/lib/apache2/modules";
 
 /// What the shop is made of.
 pub(super) struct Parts<'a> {
@@ -60,9 +60,9 @@ pub(super) fn lacking() -> Option<String> {
         (starts("apache2".into(), "-v"), "apache2"),
         (starts("apxs".into(), "-q"), "apache2-dev"),
         (starts("make".into(), "-v"), "make"),
-        (debian::php().is_some(), "libapache2-mod-php"),
+        (php().is_some(), "libapache2-mod-php"),
         (has_driver(), "php-pgsql"),
-        (starts(debian::postgres("postgres"), "-V"), "postgresql"),
+        (starts(program_path("postgres"), "-V"), "postgresql"),
     ];
     let packages: Vec<&str> = (parts.iter())
         .filter(|(is_there, _)| !is_there)
@@ -86,11 +86,14 @@ fn failed(server: &str, said: impl ToString) -> ReproduceError {
     }
 }
 
-/// The end of what was said, in a line.
-fn tail(said: &[u8]) -> String {
-    let said = String::from_utf8_lossy(said);
-    let lines: Vec<&str> = said.lines().map(str::trim).collect();
-    lines[lines.len().saturating_sub(TAIL)..].join("; ")
+/// Apache's module of PHP, of the newest version that is installed.
+fn php() -> Option<PathBuf> {
+    let files = fs::read_dir(MODULES).ok()?.flatten();
+    let is_php = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with("libphp") && name.ends_with(".so"))
+    };
+    files.map(|file| file.path()).filter(is_php).max()
 }
 
 /// What a program printed that ended well.
@@ -98,7 +101,10 @@ fn done(server: &str, output: io::Result<Output>) -> Result<Vec<u8>, ReproduceEr
     let output = output.map_err(|why| failed(server, why))?;
     match output.status.success() {
         true => Ok(output.stdout),
-        false => Err(failed(server, tail(&output.stderr))),
+        false => Err(failed(
+            server,
+            tail(&String::from_utf8_lossy(&output.stderr)),
+        )),
     }
 }
 
@@ -151,7 +157,7 @@ impl Shop {
             .current_dir("/");
         command.env("RUN", run);
         command.env("AS", if geteuid().is_root() { AS_NOBODY } else { "" });
-        command.env("POSTGRES", debian::postgres("postgres"));
+        command.env("POSTGRES", program_path("postgres"));
         let connections = 2 * parts.processes + MORE_CONNECTIONS;
         for (name, number) in [
             ("POSTGRES_PORT", usize::from(postgres_port)),
@@ -162,7 +168,7 @@ impl Shop {
         ] {
             command.env(name, number.to_string());
         }
-        let php = debian::php().unwrap_or_default();
+        let php = php().unwrap_or_default();
         for (name, path) in [
             ("BOOKSTORE", bookstore),
             (
@@ -211,7 +217,8 @@ impl Shop {
         while let Err(why) = does() {
             if Instant::now() > until {
                 let logs = ["log", "told/error.log"].map(|name| self.folder.path().join(name));
-                let said = logs.map(|log| tail(&fs::read(log).unwrap_or_default()));
+                let said = logs
+                    .map(|log| tail(&String::from_utf8_lossy(&fs::read(log).unwrap_or_default())));
                 return Err(failed(what, format!("{why}; {}", said.join("; "))));
             }
             thread::sleep(LOOK);
@@ -227,7 +234,7 @@ impl Shop {
     }
 
     fn psql(&self, database: &str, file: &Path) -> Result<Vec<u8>, ReproduceError> {
-        let mut psql = Command::new(debian::postgres("psql"));
+        let mut psql = Command::new(program_path("psql"));
         psql.args([
             "-X",
             "-q",
@@ -292,7 +299,7 @@ impl Drop for Shop {
 }
 
 fn make_database(data: &Path) -> Result<(), ReproduceError> {
-    let mut initdb = Command::new(debian::postgres("initdb"));
+    let mut initdb = Command::new(program_path("initdb"));
     initdb.args([
         "--no-sync",
         "--no-locale",
