@@ -20,10 +20,11 @@
 //! ready meanwhile. Interest is edge-triggered,
 //! which spares the kernel a second look at each ready socket; `sockets` says what is owed for it.
 //!
-//! `ready.rs` is step 3 for a socket, `accept.rs` lets clients in, `patient.rs` says who is patient
-//! and `heard.rs` up to when all is told.
+//! `ready.rs` is step 3 for a socket, `accept.rs` lets clients in, `patient.rs` says who is patient,
+//! `heard.rs` up to when all is told, and `alarm.rs` ends a long wait.
 
 mod accept;
+mod alarm;
 mod heard;
 mod patient;
 mod ready;
@@ -37,6 +38,7 @@ use crate::driver::waker::Waker;
 use crate::port::{ConnectionId, DatagramId, Ended, Handler, Port, Role, TURN_MAX, Time, Token};
 use crate::pulse::Pulse;
 use crate::sparse::Sparse;
+use alarm::{Alarm, FAR};
 use heard::Heard;
 use patient::{Patient, ROOM_MIN, Share};
 use rustix::buffer::spare_capacity;
@@ -113,6 +115,7 @@ const RESTS_MAX: usize = 16;
 const NOT_A_CONNECTION: u64 = 1 << 63;
 const WAKER: u64 = 1 << 62;
 const DATAGRAMS: u64 = 1 << 61;
+const ALARM: u64 = 1 << 60;
 
 /// An event loop with its connections, listeners and wakers. One thread drives it.
 pub struct Driver {
@@ -146,6 +149,8 @@ pub struct Driver {
     /// What [`DriverOptions::busy_poll`] says, and until when that is.
     busy_poll: Duration,
     busy_until: Time,
+    /// What ends a wait that would last.
+    alarm: Alarm,
     /// What time-outs are compared with.
     heard: Heard,
     patient: Patient,
@@ -163,8 +168,12 @@ impl Driver {
     /// When there are too many open files.
     pub fn new(options: &DriverOptions) -> io::Result<Driver> {
         let (outgoing_max, lasts) = (options.outgoing_max, options.unacknowledged_max);
+        let sockets = Sockets::new(outgoing_max, lasts, options.linger, monotonic())?;
+        let alarm = Alarm::new()?;
+        let data = EventData::new_u64(NOT_A_CONNECTION | ALARM);
+        epoll::add(&sockets.epoll, &alarm, data, EventFlags::IN)?;
         Ok(Driver {
-            sockets: Sockets::new(outgoing_max, lasts, options.linger, monotonic())?,
+            sockets,
             listeners: Vec::new(),
             accepting: true,
             accept_after: Time::ZERO,
@@ -183,6 +192,7 @@ impl Driver {
             kept: (0, 0),
             busy_poll: options.busy_poll,
             busy_until: Time::ZERO,
+            alarm,
             heard: Heard::default(),
             patient: Patient::new(),
             pulse: Pulse::default(),
@@ -350,6 +360,9 @@ impl Driver {
             } else if data & DATAGRAMS != 0 {
                 self.receive_datagrams(handler, data as u32);
                 told += 1;
+            } else if data & ALARM != 0 {
+                self.alarm.rang();
+                told += 1;
             } else if data & WAKER == 0 {
                 self.ready_listeners.push(data as u32);
             } else {
@@ -483,7 +496,20 @@ impl Driver {
         }
         let mut has_looked = true;
         if events.is_empty() {
-            has_looked = self.ask(until.map(|until| timespec_until(until, asked)), events)?;
+            let near = until.filter(|until| until.since(asked) < FAR);
+            if let Some(until) = until
+                && near.is_none()
+            {
+                self.alarm.set(until)?;
+            }
+            has_looked = self.ask(near.map(|until| timespec_until(until, asked)), events)?;
+        }
+        let mut ended = until;
+        if let [Event { data, .. }] = events[..]
+            && data.u64() == NOT_A_CONNECTION | ALARM
+        {
+            ended = Some(self.alarm.rang());
+            events.clear();
         }
         let now = monotonic();
         self.sockets.now = now;
@@ -496,7 +522,7 @@ impl Driver {
             0 if !has_looked => (asked, 0),
             // The last that it did was to look, when the time was up; this thread may have been
             // kept from its core since.
-            0 => (until.map_or(now, |until| until.max(asked).min(now)), 0),
+            0 => (ended.map_or(now, |ended| ended.max(asked).min(now)), 0),
             listed if listed < events.capacity() => (asked, 0),
             _ => {
                 let others = self.listeners.len() + self.wakers.len();
