@@ -38,7 +38,7 @@ use crate::driver::waker::Waker;
 use crate::port::{ConnectionId, DatagramId, Ended, Handler, Port, Role, TURN_MAX, Time, Token};
 use crate::pulse::Pulse;
 use crate::sparse::Sparse;
-use alarm::{Alarm, FAR};
+use alarm::Alarm;
 use heard::Heard;
 use patient::{Patient, ROOM_MIN, Share};
 use rustix::buffer::spare_capacity;
@@ -496,13 +496,11 @@ impl Driver {
         }
         let mut has_looked = true;
         if events.is_empty() {
-            let near = until.filter(|until| until.since(asked) < FAR);
-            if let Some(until) = until
-                && near.is_none()
-            {
-                self.alarm.set(until)?;
-            }
-            has_looked = self.ask(near.map(|until| timespec_until(until, asked)), events)?;
+            let limit = match until {
+                Some(until) if self.alarm.rings_by(until, asked)? => None,
+                until => until.map(|until| timespec_until(until, asked)),
+            };
+            has_looked = self.ask(limit, events)?;
         }
         let mut ended = until;
         if let [Event { data, .. }] = events[..]

@@ -14,9 +14,9 @@ use rustix::time::{
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Nearer ones are left to the wait: they change with each, and a timer that rings costs three
-/// system calls.
-pub(super) const FAR: Duration = Duration::from_millis(10);
+/// Nearer ones are left to the wait: they change with each, and to set a timerfd that rings costs
+/// three system calls.
+const FAR: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 pub(super) struct Alarm {
@@ -40,15 +40,20 @@ impl Alarm {
         })
     }
 
-    /// Has it ring at that time or before.
+    /// Has it ring at that time or before, if that is far off from `now` or was asked for already.
+    /// Whether it does: if not, the wait is to have a limit.
     ///
     /// # Errors
     ///
     /// None that the system has a reason for.
-    pub(super) fn set(&mut self, at: Time) -> io::Result<()> {
-        if self.at <= at {
-            return Ok(());
+    pub(super) fn rings_by(&mut self, at: Time, now: Time) -> io::Result<bool> {
+        if self.at > at && at.since(now) >= FAR {
+            self.set(at)?;
         }
+        Ok(self.at <= at)
+    }
+
+    fn set(&mut self, at: Time) -> io::Result<()> {
         let (never, since_boot) = (Timespec::default(), Duration::from_nanos(at.as_nanos()));
         let once = Itimerspec {
             it_interval: never,
@@ -93,12 +98,13 @@ mod tests {
     #[test]
     fn it_rings_once_and_not_before_its_time() {
         let mut alarm = Alarm::new().expect("few files are open");
-        let at = monotonic() + Duration::from_millis(20);
-        alarm.set(at).expect("it can be set");
+        let now = monotonic();
+        let at = now + FAR * 10;
+        assert_eq!(alarm.rings_by(at, now), Ok(true));
         assert!(rings_within(&alarm, Duration::from_secs(60)));
         assert!(monotonic() >= at);
         assert_eq!(alarm.rang(), at);
-        assert!(!rings_within(&alarm, Duration::from_millis(20)));
+        assert!(!rings_within(&alarm, FAR * 10));
     }
 
     #[test]
@@ -106,14 +112,22 @@ mod tests {
         let mut alarm = Alarm::new().expect("few files are open");
         let now = monotonic();
         let hour = Duration::from_secs(3600);
-        alarm.set(now + hour).expect("it can be set");
-        let sooner = now + Duration::from_millis(1);
-        alarm.set(sooner).expect("it can be set");
-        alarm.set(now + hour * 2).expect("it can be set");
+        assert_eq!(alarm.rings_by(now + hour, now), Ok(true));
+        assert_eq!(alarm.rings_by(now + FAR, now), Ok(true));
+        assert_eq!(alarm.rings_by(now + hour * 2, now), Ok(true));
         assert!(rings_within(&alarm, Duration::from_secs(60)));
-        assert_eq!(alarm.rang(), sooner);
-        // What has passed rings at once.
-        alarm.set(sooner).expect("it can be set");
+        assert_eq!(alarm.rang(), now + FAR);
+    }
+
+    #[test]
+    fn what_is_near_is_left_to_the_wait_unless_it_was_asked_for() {
+        let mut alarm = Alarm::new().expect("few files are open");
+        let now = monotonic();
+        let near = now + FAR / 2;
+        assert_eq!(alarm.rings_by(near, now), Ok(false));
+        assert_eq!(alarm.rings_by(now + FAR, now), Ok(true));
+        assert_eq!(alarm.rings_by(now + FAR, near), Ok(true));
+        assert_eq!(alarm.rings_by(near, now), Ok(false));
         assert!(rings_within(&alarm, Duration::from_secs(60)));
     }
 }
