@@ -22,14 +22,15 @@ pub(super) struct Preparer {
 }
 
 impl Preparer {
-    /// Makes the first memory ready, and starts the thread. Where the system cannot do it there is
-    /// none, and all works as well.
+    /// Makes the first memory ready, unless the server `is_ending` before, and starts the thread.
+    /// Where the system cannot do it there is none, and all works as well.
     ///
     /// # Errors
     /// The system has no thread.
-    pub(super) fn start(store: &Arc<Store>) -> io::Result<Preparer> {
+    pub(super) fn start(store: &Arc<Store>, is_ending: impl Fn() -> bool) -> io::Result<Preparer> {
         loop {
             match store.prepare() {
+                Some(true) if is_ending() => break,
                 Some(true) => {}
                 Some(false) => break,
                 None => {

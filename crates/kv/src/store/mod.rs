@@ -44,6 +44,7 @@ mod epoch;
 mod flush;
 mod hash;
 mod items;
+mod long;
 mod memory_file;
 mod meta;
 mod reclaim;

@@ -213,8 +213,8 @@ impl Store {
                 continue;
             };
             let Some(elsewhere) = self.take_back(guard, &victim, &remains, state, now) else {
-                victim.back(&remains);
-                state.victim = Some(victim);
+                // Another may need no room: what expires, or is deleted, leaves its segment dead.
+                victim.give_up(guard, now);
                 return Progress::Nothing;
             };
             left -= i64::from(remains.units) + i64::from(self.items.segments.units(elsewhere));
