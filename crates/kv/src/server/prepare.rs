@@ -68,3 +68,25 @@ impl Drop for Preparer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoreOptions;
+
+    #[test]
+    fn who_is_told_to_end_makes_no_more_memory_ready() {
+        let options = StoreOptions {
+            memory: 256 << 20,
+            resident: true,
+            ..StoreOptions::default()
+        };
+        let store = Arc::new(Store::new(options).expect("it is only reserved"));
+        let has_begun = store.prepare();
+        let preparer = Preparer::start(&store, || true).expect("there is a thread");
+        if has_begun.is_some() {
+            assert_eq!(store.prepare(), Some(true), "most of it is not ready");
+        }
+        drop(preparer);
+    }
+}
