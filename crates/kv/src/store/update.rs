@@ -191,9 +191,6 @@ impl Pinned<'_> {
         let mut body = Body::Here(parts, blanks);
         let size = bytes(key.len(), new.flags, &body);
         if length > VALUE_MAX || size > segments.item_max() {
-            if !segments.is_possible(length) {
-                return Err(Stop::Not(NotStored::OutOfMemory));
-            }
             let shared = match new.value {
                 // By the item that goes and the one that comes.
                 Value::Same => current.as_ref().and_then(Item::large),
@@ -201,6 +198,9 @@ impl Pinned<'_> {
             };
             body = match shared {
                 Some(large) => Body::Large(large),
+                None if !segments.is_possible(length) => {
+                    return Err(Stop::Not(NotStored::OutOfMemory));
+                }
                 None => self.long_value(new.value, current.as_ref(), parts, blanks, long)?,
             };
         }
