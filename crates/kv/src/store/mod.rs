@@ -33,9 +33,9 @@
 //!
 //! What a key costs beside key and value: a header of 20 bytes (lengths and marks 4, last access 4,
 //! expiry 4, CAS id 8; see `segments/item.rs`), 4 more where the client's flags are not 0, what is
-//! left to the next multiple of 4 (of more in a store beyond 16 GiB, as locations have 32 bits), and
-//! its slot: 5.3 bytes in a table that is 3/4 full, 7.1. With a key of 16 bytes and a value of 32
-//! that is 27.1 bytes.
+//! left to the next multiple of 4 (of more in a store beyond 16 GiB, as locations have 32 bits),
+//! and its slot: 5.3 bytes in a table that is 3/4 full, 7.1. With a key of 16 bytes and a value of
+//! 32 that is 27.1 bytes.
 
 mod atomic;
 mod change;
