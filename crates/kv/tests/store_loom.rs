@@ -239,6 +239,89 @@ fn what_another_thread_retired_is_kept_too() {
     });
 }
 
+/// As long as a worker is pinned anew in the midst of a turn, it counts as pinned.
+#[test]
+fn who_is_pinned_anew_is_pinned_all_the_time() {
+    check(3, || {
+        let shared = Arc::new((Epochs::new(2), AtomicU32::new(1), AtomicU32::new(0)));
+        let other = Arc::clone(&shared);
+        let reader = thread::spawn(move || {
+            let (epochs, shown, used) = &*other;
+            for _ in 0..2 {
+                epochs.pin(0);
+                if shown.load(Ordering::Acquire) == 1 {
+                    let used = used.load(Ordering::Relaxed);
+                    assert_eq!(used, 0, "it was used while it was read");
+                }
+            }
+            epochs.unpin(0);
+        });
+        let (epochs, shown, used) = &*shared;
+        epochs.pin(1);
+        shown.store(0, Ordering::Release);
+        let stamp = epochs.retire();
+        epochs.want();
+        epochs.pin(1);
+        if stamp <= epochs.free() {
+            used.store(1, Ordering::Relaxed);
+        }
+        epochs.unpin(1);
+        reader.join().unwrap();
+        assert!(stamp <= epochs.free(), "without turns, all is free");
+    });
+}
+
+/// A segment is retired by who sees that all of it is dead, and not by those who took its items out
+/// of the table.
+#[test]
+fn a_segment_that_is_dead_is_used_again_only_when_nobody_reads_its_items() {
+    check(2, || {
+        let items = [AtomicU32::new(1), AtomicU32::new(1)];
+        let used_again = AtomicU32::new(0);
+        let shared = Arc::new((Epochs::new(3), Segment::new(), items, used_again));
+        let (epochs, segment, items, used_again) = &*shared;
+        segment.open(0);
+        for _ in items {
+            assert!(segment.take(1, 2).is_some());
+            segment.written(0, 0);
+        }
+        segment.seal();
+        let other = Arc::clone(&shared);
+        let reader = thread::spawn(move || {
+            let (epochs, _, items, used_again) = &*other;
+            epochs.pin(0);
+            if items[0].load(Ordering::Acquire) == 1 {
+                let used = used_again.load(Ordering::Relaxed);
+                assert_eq!(used, 0, "it was used while an item was read");
+            }
+            epochs.unpin(0);
+        });
+        let other = Arc::clone(&shared);
+        let writer = thread::spawn(move || {
+            let (epochs, segment, items, _) = &*other;
+            epochs.pin(1);
+            // As the table clears a slot, and as the segment is told.
+            items[0].store(0, Ordering::Release);
+            segment.died(1, 0);
+            epochs.unpin(1);
+        });
+        epochs.pin(2);
+        items[1].store(0, Ordering::Release);
+        segment.died(1, 0);
+        if segment.dead() >= segment.used() {
+            let stamp = epochs.retire();
+            epochs.pin(2);
+            if stamp <= epochs.free() {
+                used_again.store(1, Ordering::Relaxed);
+            }
+        }
+        epochs.unpin(2);
+        reader.join().unwrap();
+        writer.join().unwrap();
+        assert!(segment.dead() >= segment.used());
+    });
+}
+
 #[test]
 fn a_quiet_segment_is_written_to_its_end() {
     check(3, || {

@@ -281,6 +281,10 @@ impl Turn<'_> {
                 (Change::Touch(expires), true)
             }
         });
+        debug_assert!(
+            updated.is_ok(),
+            "an item lasts longer where it lies, if need be"
+        );
         updated.is_ok_and(|updated| updated.outcome)
     }
 

@@ -139,12 +139,25 @@ impl Server {
         settings: Settings,
         on_shut_down: impl Fn(bool) + Send + 'static,
     ) -> Result<Server, ServerError> {
+        Server::start_unless(settings, || false, on_shut_down)
+    }
+
+    /// The same, where it may be told to end while it starts, of which `is_told` knows: then it
+    /// does no more than it has to before it can be.
+    ///
+    /// # Errors
+    /// As those of [`start`](Self::start).
+    pub fn start_unless(
+        settings: Settings,
+        is_told: impl Fn() -> bool,
+        on_shut_down: impl Fn(bool) + Send + 'static,
+    ) -> Result<Server, ServerError> {
         let threads = settings.threads.max(1);
         let settings = Settings {
             threads,
             ..settings
         };
-        let (entrances, addresses) = listen::bind(&settings)?;
+        let entrances = listen::bind(&settings)?;
         let admin = listen::admin(&settings)?;
         let start_unix = unix_now();
         // The session in which it speaks to other nodes: greater than those of its earlier lives.
@@ -170,8 +183,28 @@ impl Server {
             OpenError::File(error) => ServerError::File(error),
             OpenError::Store(error) => ServerError::Store(error),
         })?;
-        let store = Arc::new(store);
-        let preparer = Preparer::start(&store).map_err(ServerError::System)?;
+        let start = Start::new(clock::monotonic(), start_unix).going_on(second);
+        let shared = Shared::new(settings, Arc::new(store), start, on_shut_down);
+        let shared = Arc::new(shared);
+        let started = Server::on(&shared, entrances, admin, session, is_told);
+        if started.is_err() {
+            // No thread has begun to change them, or all have ended.
+            memory::leave(&shared, true, unix_now());
+        }
+        started
+    }
+
+    /// Starts the threads of a server that has its store.
+    fn on(
+        shared: &Arc<Shared>,
+        (entrances, addresses): (Vec<Entrance>, Vec<Address>),
+        admin: Option<Listener>,
+        session: u64,
+        is_told: impl Fn() -> bool,
+    ) -> Result<Server, ServerError> {
+        let settings = &shared.settings;
+        let threads = settings.threads;
+        let preparer = Preparer::start(&shared.store, is_told).map_err(ServerError::System)?;
         let worker_options = WorkerOptions {
             name: "kv",
             threads,
@@ -186,14 +219,11 @@ impl Server {
             },
             ..WorkerOptions::default()
         };
-        let held_most = (settings.buffers_max / threads).max(held_least(&settings));
-        let start = Start::new(clock::monotonic(), start_unix).going_on(second);
-        let ring = settings.ring.clone();
-        let shared = Shared::new(settings, store, start, on_shut_down);
-        let shared = Arc::new(shared);
-        let backbone = ring.map(|ring| start_backbone(&ring, session, &shared));
+        let held_most = (settings.buffers_max / threads).max(held_least(settings));
+        let ring = settings.ring.as_ref();
+        let backbone = ring.map(|ring| start_backbone(ring, session, shared));
         let backbone = backbone.transpose()?;
-        let registration = match (&backbone, &shared.settings.ring) {
+        let registration = match (&backbone, &settings.ring) {
             (
                 Some(backbone),
                 Some(Membership {
@@ -208,9 +238,9 @@ impl Server {
             }
             _ => None,
         };
-        let of_workers = Arc::clone(&shared);
+        let of_workers = Arc::clone(shared);
         let ring = backbone.as_ref().map(|backbone| {
-            let ring = shared.settings.ring.as_ref();
+            let ring = settings.ring.as_ref();
             let how = ring.map(|ring| (ring.scheme, ring.is_acked));
             (backbone.inboxes()[0].clone(), how.unwrap_or_default())
         });
@@ -246,7 +276,7 @@ impl Server {
             backbone.inboxes()[0].send(RingOrder::Workers(all));
         }
         let is_ending = Arc::default();
-        let of_admin = Arc::clone(&shared);
+        let of_admin = Arc::clone(shared);
         let start = |listener| admin::start(listener, of_admin, &workers, &is_ending);
         let admin = match admin.map(start).transpose() {
             Ok(admin) => admin,
@@ -268,7 +298,7 @@ impl Server {
             is_ending,
             admin,
             preparer,
-            shared,
+            shared: Arc::clone(shared),
         })
     }
 

@@ -22,14 +22,15 @@ pub(super) struct Preparer {
 }
 
 impl Preparer {
-    /// Makes the first memory ready, and starts the thread. Where the system cannot do it there is
-    /// none, and all works as well.
+    /// Makes the first memory ready, unless the server `is_ending` before, and starts the thread.
+    /// Where the system cannot do it there is none, and all works as well.
     ///
     /// # Errors
     /// The system has no thread.
-    pub(super) fn start(store: &Arc<Store>) -> io::Result<Preparer> {
+    pub(super) fn start(store: &Arc<Store>, is_ending: impl Fn() -> bool) -> io::Result<Preparer> {
         loop {
             match store.prepare() {
+                Some(true) if is_ending() => break,
                 Some(true) => {}
                 Some(false) => break,
                 None => {
@@ -65,5 +66,27 @@ impl Drop for Preparer {
             // It has nothing to say, not even if it panicked: the server does without.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoreOptions;
+
+    #[test]
+    fn who_is_told_to_end_makes_no_more_memory_ready() {
+        let options = StoreOptions {
+            memory: 256 << 20,
+            resident: true,
+            ..StoreOptions::default()
+        };
+        let store = Arc::new(Store::new(options).expect("it is only reserved"));
+        let has_begun = store.prepare();
+        let preparer = Preparer::start(&store, || true).expect("there is a thread");
+        if has_begun.is_some() {
+            assert_eq!(store.prepare(), Some(true), "most of it is not ready");
+        }
+        drop(preparer);
     }
 }

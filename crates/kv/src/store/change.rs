@@ -7,7 +7,7 @@ pub enum Change<'a> {
     Keep,
     /// The key gets an item, new or in the place of the current one.
     Store(New<'a>),
-    /// The current item expires then (seconds; 0: never). Its CAS id stays.
+    /// The current item expires then (seconds; 0: never). Its CAS id stays. It is never refused.
     Touch(u32),
     /// A client wins the right to renew the current item (see
     /// [`Item::is_won`](super::Item::is_won)): of all that try, one finds that nobody has it.

@@ -2,16 +2,24 @@
 //! it; who finds an item asks whether it was flushed.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Seconds behind a flush's in which an item may have been accessed that was there before it: its
+/// own, and the next, as not all threads' seconds begin at one moment.
+const UNSURE: u32 = 2;
 
 /// The last flush, and the one to come.
 #[derive(Default)]
 pub(super) struct Flushes {
     /// Items last accessed in this second or before are gone; 0: none.
     until: AtomicU32,
-    /// Items with a CAS id below this one are gone.
+    /// Of items last accessed in the [`UNSURE`] seconds behind it those with a CAS id below this
+    /// one are gone; 0: none. Later ones may have ids that clients chose, however low.
     cas: AtomicU64,
     /// The same as `until`, from that second on.
     next: AtomicU32,
+    /// Held by who changes any of them.
+    changing: Mutex<()>,
 }
 
 /// The same, in numbers.
@@ -38,14 +46,17 @@ impl Flushes {
             until: flushed.until.into(),
             cas: flushed.cas.into(),
             next: flushed.next.into(),
+            changing: Mutex::default(),
         }
     }
 
     /// What was accessed in the second `until` or before is gone from that second on; if that is
-    /// now or was, so is all with a CAS id below `cas`, which all that is there has. It takes the
-    /// place of a flush that was to come.
+    /// now or was, so is what is there with a CAS id below `cas`, which all that has that was not
+    /// given one by a client. It takes the place of a flush that was to come.
     pub(super) fn flush(&self, until: u32, now: u32, cas: u64) {
-        self.settle(now);
+        let changing = self.changing.lock();
+        let _changing = changing.unwrap_or_else(PoisonError::into_inner);
+        self.come_about(now);
         let last = now.saturating_sub(1);
         if until > now {
             self.next.store(until, Ordering::Release);
@@ -64,22 +75,44 @@ impl Flushes {
 
     /// Did a flush that was to come take effect? Says so once.
     pub(super) fn settle(&self, now: u32) -> bool {
-        let next = self.next.load(Ordering::Acquire);
-        let due = next != 0 && next <= now;
-        if due {
-            self.until.fetch_max(next, Ordering::AcqRel);
-            let order = (Ordering::AcqRel, Ordering::Relaxed);
-            return (self.next.compare_exchange(next, 0, order.0, order.1)).is_ok();
+        if !self.is_due(now) {
+            return false;
         }
-        false
+        let changing = self.changing.lock();
+        let _changing = changing.unwrap_or_else(PoisonError::into_inner);
+        self.come_about(now)
+    }
+
+    fn is_due(&self, now: u32) -> bool {
+        let next = self.next.load(Ordering::Acquire);
+        next != 0 && next <= now
+    }
+
+    /// The same, for who has the lock.
+    fn come_about(&self, now: u32) -> bool {
+        let is_due = self.is_due(now);
+        if is_due {
+            let next = self.next.load(Ordering::Acquire);
+            let until = self.until.load(Ordering::Acquire);
+            if until.saturating_add(UNSURE) <= next {
+                // All that an earlier flush took, this one takes. First, as `next` says so until
+                // the end.
+                self.cas.store(0, Ordering::Release);
+            }
+            self.until.fetch_max(next, Ordering::AcqRel);
+            self.next.store(0, Ordering::Release);
+        }
+        is_due
     }
 
     /// Is an item gone that was last accessed then and has this CAS id (0: none)?
     #[inline]
     pub(super) fn took(&self, accessed: u32, cas: u64, now: u32) -> bool {
         let next = self.next.load(Ordering::Acquire);
-        accessed <= self.until.load(Ordering::Acquire)
-            || (cas != 0 && cas < self.cas.load(Ordering::Acquire))
+        let until = self.until.load(Ordering::Acquire);
+        let is_unsure = accessed <= until.saturating_add(UNSURE);
+        accessed <= until
+            || (is_unsure && cas != 0 && cas < self.cas.load(Ordering::Acquire))
             || (next != 0 && next <= now && accessed <= next)
     }
 }

@@ -8,7 +8,7 @@ pub use rest::NotLeft;
 
 use super::epoch::Epochs;
 use super::hash::{Hash, Secret};
-use super::segments::{Body, Destinations, Fate, Item, May, Room, Segments, Wants, Words};
+use super::segments::{Body, Destinations, Fate, Item, Large, May, Room, Segments, Wants, Words};
 use super::table::{Locked, Oracle, Slot, Table};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -183,7 +183,12 @@ impl Guard<'_> {
         self.items.segments.collect(&self.items.epochs)
     }
 
-    /// Memory for a long value of these parts; none where the system refuses it.
+    /// Memory for a long value of so many bytes, to be filled; none where the system refuses it.
+    pub(super) fn reserve(&self, length: usize) -> Result<Option<Large>, Wants> {
+        self.items.segments.reserve(length, &self.items.epochs)
+    }
+
+    /// A long value of these parts; none where the system refuses the memory.
     pub(super) fn large<'a>(&self, parts: [&[u8]; 2]) -> Result<Option<Body<'a>>, Wants> {
         let large = self.items.segments.large(parts, &self.items.epochs)?;
         Ok(large.map(Body::Large))
@@ -305,6 +310,13 @@ impl<'t> Locks<'t> {
         }
         can
     }
+
+    /// Lets an item expire then, in place, and its segment last as long. What expires sooner there
+    /// stays as long, too, but for what is looked for by itself.
+    pub(super) fn prolong(&self, found: Found<'t>, expires: u32) {
+        self.items.segments.prolong(found.location, expires);
+        found.item.set_expires(expires);
+    }
 }
 
 /// What is being taken back.
@@ -368,9 +380,9 @@ impl Victim {
         })
     }
 
-    /// Back to what came last.
-    pub(super) fn back(&mut self, remains: &Remains<'_>) {
-        self.at = remains.location;
+    /// There is nowhere to move its items to: they stay, and it goes back to the others.
+    pub(super) fn give_up(self, guard: &Guard<'_>, now: u32) {
+        guard.items.segments.give_up(self.segment, now);
     }
 
     /// The end: either nothing of it is in the table any more, or its items stay.

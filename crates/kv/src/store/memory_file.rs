@@ -14,15 +14,18 @@ use super::region::Region;
 use crate::checksum::checksum;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use rustix::process::geteuid;
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// What such a file begins with.
 const MAGIC: &[u8] = b"rhythm kv memory file\n";
 /// Where the heap begins: a huge page is there.
 const HEAP: u64 = 2 << 20;
+/// Nobody but its user reads what is in the cache.
+const MODE: u32 = 0o600;
 /// The longest metadata: a line for each segment that can be.
 const META_MAX: u64 = 256 << 20;
 const KEY: [u64; 2] = [0x7365_676d_656e_7473, 0x6174_2072_6573_7421];
@@ -41,6 +44,12 @@ pub enum FileError {
         "{0} is no memory file of rhythm kv, and stays as it is: give another path, or remove it"
     )]
     NotOurs(PathBuf),
+    /// Another user made it.
+    #[error(
+        "{0} is another user's, who could read and change what is in the cache: give another path, \
+         remove it, or start as that user (-u)"
+    )]
+    OtherUser(PathBuf),
     /// There is no room.
     #[error(
         "there is no room for {bytes} bytes in the memory file {path}, which takes all of -m at \
@@ -92,8 +101,7 @@ impl MemoryFile {
         };
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false);
-        // Nobody but its user reads what is in the cache.
-        let file = options.mode(0o600).open(path).map_err(failed)?;
+        let file = options.mode(MODE).open(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if !metadata.is_file() {
             return Err(FileError::NotOurs(path.to_owned()));
@@ -103,24 +111,40 @@ impl MemoryFile {
             Err(TryLockError::WouldBlock) => return Err(FileError::InUse(path.to_owned())),
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        // Another may have made it before it was locked.
-        let is_new = file.metadata().map_err(failed)?.len() == 0;
-        if is_new {
-            file.write_all_at(MAGIC, 0).map_err(failed)?;
+        // Another may have made it before it was locked, and taken it away.
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.nlink() == 0 {
+            return Err(FileError::InUse(path.to_owned()));
         }
+        let is_new = metadata.len() == 0;
         let mut magic = [0; MAGIC.len()];
         match file.read_exact_at(&mut magic, 0) {
             Ok(()) if magic == MAGIC => {}
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
                 return Err(failed(error));
             }
+            _ if is_new => {}
             _ => return Err(FileError::NotOurs(path.to_owned())),
         }
-        Ok(MemoryFile {
+        // It may have been there, with whatever rights.
+        if metadata.uid() != geteuid().as_raw() {
+            return Err(FileError::OtherUser(path.to_owned()));
+        }
+        if metadata.mode() & 0o777 != MODE {
+            let rights = Permissions::from_mode(MODE);
+            file.set_permissions(rights).map_err(failed)?;
+        }
+        if is_new {
+            file.write_all_at(MAGIC, 0).map_err(failed)?;
+        }
+        let file = MemoryFile {
             path: path.to_owned(),
             file,
             is_new,
-        })
+        };
+        // One that was killed while it left its items has left this.
+        let _ = fs::remove_file(file.meta_new());
+        Ok(file)
     }
 
     /// Gives it a heap of so many bytes, no more and no fewer, all of which there is room for.
@@ -139,8 +163,8 @@ impl MemoryFile {
         };
         let done = taken.and_then(|()| self.file.set_len(HEAP + bytes));
         if done.is_err() && self.is_new {
-            // What was taken goes back; and it is new for who tries it next.
-            let _ = self.file.set_len(0);
+            // What was taken goes back.
+            let _ = fs::remove_file(&self.path);
         }
         done.map_err(failed)
     }
@@ -176,11 +200,12 @@ impl MemoryFile {
     /// Leaves metadata for the next server, when all that is in the heap is in its place.
     pub(super) fn leave(&self, meta: &[u8]) -> io::Result<()> {
         self.file.sync_all()?;
-        let mut new = self.meta().into_os_string();
-        new.push(".new");
+        let new = self.meta_new();
+        // Whatever is there, with whatever rights, is not written to.
+        let _ = fs::remove_file(&new);
         let mut options = OpenOptions::new();
-        let options = options.write(true).create(true).truncate(true);
-        let mut file = options.mode(0o600).open(&new)?;
+        let options = options.write(true).create_new(true);
+        let mut file = options.mode(MODE).open(&new)?;
         let written = file.write_all(meta).and_then(|()| file.sync_all());
         if let Err(error) = written {
             // It takes room, and is of no use.
@@ -217,6 +242,13 @@ impl MemoryFile {
     fn meta(&self) -> PathBuf {
         let mut path = self.path.clone().into_os_string();
         path.push(".meta");
+        path.into()
+    }
+
+    /// Where it is while it is written.
+    fn meta_new(&self) -> PathBuf {
+        let mut path = self.meta().into_os_string();
+        path.push(".new");
         path.into()
     }
 

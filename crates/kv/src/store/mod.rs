@@ -23,7 +23,7 @@
 //!
 //! ```text
 //!   Pinned::get, update (update.rs)      reclaim.rs: memory is taken back, items evicted
-//!        |                                    |
+//!        |  long values: long.rs              |
 //!        +------------> items.rs <------------+      locations become items, under guards only
 //!                  /        |       \
 //!            table/     segments/    epoch.rs
@@ -32,9 +32,10 @@
 //! ```
 //!
 //! What a key costs beside key and value: a header of 20 bytes (lengths and marks 4, last access 4,
-//! expiry 4, CAS id 8; see `segments/item.rs`), 4 more where the client's flags are not 0, up to 3
-//! to the next multiple of 4, and its slot: 5.3 bytes in a table that is 3/4 full, 7.1. With a key
-//! of 16 bytes and a value of 32 that is 27.1 bytes.
+//! expiry 4, CAS id 8; see `segments/item.rs`), 4 more where the client's flags are not 0, what is
+//! left to the next multiple of 4 (of more in a store beyond 16 GiB, as locations have 32 bits),
+//! and its slot: 5.3 bytes in a table that is 3/4 full, 7.1. With a key of 16 bytes and a value of
+//! 32 that is 27.1 bytes.
 
 mod atomic;
 mod change;
@@ -44,6 +45,7 @@ mod epoch;
 mod flush;
 mod hash;
 mod items;
+mod long;
 mod memory_file;
 mod meta;
 mod reclaim;

@@ -201,6 +201,8 @@ impl Store {
         may: May,
     ) -> Progress {
         let mut left = i64::from(units);
+        // With the next guard there may be a place to move to.
+        let mut given_up = Progress::Nothing;
         while left > 0 {
             let Some(mut victim) = state.victim.take().or_else(|| {
                 (state.seen, state.moved) = (0, 0);
@@ -210,12 +212,13 @@ impl Store {
             };
             let Some(remains) = victim.next(guard) else {
                 victim.end(guard);
+                given_up = Progress::More;
                 continue;
             };
             let Some(elsewhere) = self.take_back(guard, &victim, &remains, state, now) else {
-                victim.back(&remains);
-                state.victim = Some(victim);
-                return Progress::Nothing;
+                // Another may need no room: what expires, or is deleted, leaves its segment dead.
+                victim.give_up(guard, now);
+                return given_up;
             };
             left -= i64::from(remains.units) + i64::from(self.items.segments.units(elsewhere));
             state.seen += remains.units;

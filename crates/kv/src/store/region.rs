@@ -85,9 +85,9 @@ impl Region {
     /// not looked at again.
     pub(super) fn populate(&self, range: Range<usize>) -> Option<bool> {
         let end = range.end.min(self.bytes);
+        let before = self.populated();
         // The system wants the beginning of a page.
-        let start = range.start & !(PAGE - 1);
-        let start = start.max(self.populated.load(Ordering::Relaxed));
+        let start = (range.start & !(PAGE - 1)).max(before);
         if start >= end {
             return Some(false);
         }
@@ -100,8 +100,29 @@ impl Region {
         unsafe { madvise(at.cast(), piece_end - start, Advice::LinuxPopulateWrite) }.ok()?;
         // To the end of the page, lest it is asked for again with each byte that the range grows.
         let done = piece_end.next_multiple_of(PAGE);
-        self.populated.store(done, Ordering::Relaxed);
-        Some(piece_end < end)
+        let order = (Ordering::Relaxed, Ordering::Relaxed);
+        let is_noted = (self.populated).compare_exchange(before, done, order.0, order.1);
+        // What was given back meanwhile may be needed again.
+        Some(piece_end < end || is_noted.is_err())
+    }
+
+    /// How far it was made resident by [`populate`](Self::populate).
+    pub(super) fn populated(&self) -> usize {
+        self.populated.load(Ordering::Relaxed)
+    }
+
+    /// Gives back what was made resident from `start` on, the beginning of a page. What is made so
+    /// at this moment may stay.
+    ///
+    /// # Safety
+    /// As for [`release`](Self::release), of all from `start` on.
+    pub(super) unsafe fn release_ahead(&self, start: usize) {
+        let end = self.populated().min(self.bytes);
+        if !self.is_file && start < end {
+            self.populated.store(start, Ordering::Relaxed);
+            // SAFETY: the same contract.
+            unsafe { self.release(start..end) };
+        }
     }
 
     /// Gives the pages of a range back to the system, after which anything may be read from them.

@@ -1,5 +1,7 @@
 //! What holds for every store: each kind of change, expiry, flushes.
 
+mod full;
+
 use super::table::{Oracle, Table};
 use super::*;
 
@@ -102,6 +104,43 @@ fn a_flush_takes_what_is_there_and_a_later_one_what_is_old_then() {
     assert!(worker.pin().made(hash, b"b").is_some());
     change(&mut worker, b"b", 10, Change::Store(new(b"v")));
     assert!(value(&mut worker, b"b", 10).is_some());
+}
+
+#[test]
+fn what_is_stored_behind_a_flush_stays_whatever_its_cas_id() {
+    let mut worker = worker(StoreOptions::default());
+    for _ in 0..5 {
+        change(&mut worker, b"a", 7, Change::Store(new(b"v")));
+    }
+    // Accessed by a worker whose second has begun sooner.
+    change(&mut worker, b"b", 8, Change::Store(new(b"v")));
+    worker.store().flush_all(7, 7);
+    assert_eq!(
+        (value(&mut worker, b"a", 8), value(&mut worker, b"b", 8)),
+        (None, None)
+    );
+    let chosen = New {
+        cas: Some(1),
+        ..new(b"w")
+    };
+    change(&mut worker, b"a", 9, Change::Store(chosen));
+    assert_eq!(value(&mut worker, b"a", 9).as_deref(), Some(&b"w"[..]));
+    // A flush that was to come leaves nothing of the earlier one behind.
+    worker.store().flush_all(20, 9);
+    assert!(value(&mut worker, b"a", 18).is_some() && value(&mut worker, b"a", 19).is_none());
+    worker.pin().tend(19);
+    change(&mut worker, b"a", 20, Change::Store(chosen));
+    assert!(value(&mut worker, b"a", 20).is_some());
+    // Nor does one bring back what another took, where it comes right behind.
+    worker.store().flush_all(20, 20);
+    change(&mut worker, b"b", 21, Change::Store(new(b"v")));
+    change(&mut worker, b"c", 21, Change::Store(new(b"v")));
+    worker.store().flush_all(21, 21);
+    worker.store().flush_all(23, 21);
+    worker.pin().tend(22);
+    for key in [b"a", b"b", b"c"] {
+        assert_eq!(value(&mut worker, key, 22), None);
+    }
 }
 
 #[test]

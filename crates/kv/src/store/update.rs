@@ -6,17 +6,43 @@ use super::change::{Change, New, NotStored, Updated, Value};
 use super::counters::Counter;
 use super::hash::Hash;
 use super::items::{Found, Locks};
+use super::long::{LONG, Long, Recipe};
 use super::segments::{Body, Item, Segments, VALUE_MAX, Wants, Words, bytes};
 
 /// Digits of the largest number.
 const DIGITS: usize = 20;
 
 /// Why an attempt did not come to an end.
-enum Stop {
+enum Stop<'a> {
     /// It is repeated when there is room.
     Wants(Wants),
+    /// The same, for an item to last longer; where none can be made it does so where it lies.
+    Longer(Wants),
+    /// It is repeated when this value is made.
+    Long(Recipe<'a>),
     /// It failed.
     Not(NotStored),
+}
+
+/// What one attempt has of those before it.
+#[derive(Default)]
+struct Earlier<'a> {
+    long: Long<'a>,
+    /// There is no room for an item to last longer elsewhere.
+    in_place: bool,
+}
+
+/// What the key has.
+#[derive(Clone, Copy)]
+struct Has<'t> {
+    found: Option<Found<'t>>,
+    is_valid: bool,
+}
+
+impl<'t> Has<'t> {
+    fn valid(self) -> Option<Found<'t>> {
+        self.found.filter(|_| self.is_valid)
+    }
 }
 
 /// What an attempt did.
@@ -44,8 +70,9 @@ impl Pinned<'_> {
         mut decide: impl FnMut(Option<&Item<'_>>) -> (Change<'a>, T),
     ) -> Result<Updated<T>, NotStored> {
         debug_assert_eq!(hash, self.store.hash(key));
+        let mut earlier = Earlier::default();
         loop {
-            match self.attempt(hash, key, now, &mut decide) {
+            let stop = match self.attempt(hash, key, now, &earlier, &mut decide) {
                 Ok((done, outcome)) => {
                     if done.grew {
                         self.store.items.grow(&self.guard);
@@ -56,18 +83,21 @@ impl Pinned<'_> {
                     let cas = done.cas;
                     return Ok(Updated { outcome, cas });
                 }
-                Err(Stop::Not(not)) => {
-                    if not == NotStored::OutOfMemory {
-                        self.count(Counter::Refused, 1);
-                    }
-                    return Err(not);
+                Err(stop) => stop,
+            };
+            let goes_on = match stop {
+                Stop::Wants(wanted) => self.make_room(wanted, now),
+                Stop::Longer(wanted) => {
+                    earlier.in_place = !self.make_room(wanted, now);
+                    true
                 }
-                Err(Stop::Wants(wanted)) => {
-                    if !self.make_room(wanted, now) {
-                        self.count(Counter::Refused, 1);
-                        return Err(NotStored::OutOfMemory);
-                    }
-                }
+                Stop::Long(recipe) => self.make_long(&mut earlier.long, recipe, now),
+                Stop::Not(NotStored::OutOfMemory) => false,
+                Stop::Not(not) => return Err(not),
+            };
+            if !goes_on {
+                self.count(Counter::Refused, 1);
+                return Err(NotStored::OutOfMemory);
             }
         }
     }
@@ -77,23 +107,22 @@ impl Pinned<'_> {
         hash: Hash,
         key: &[u8],
         now: u32,
+        earlier: &Earlier<'a>,
         decide: &mut impl FnMut(Option<&Item<'_>>) -> (Change<'a>, T),
-    ) -> Result<(Done, T), Stop> {
+    ) -> Result<(Done, T), Stop<'a>> {
         let mut locks = self.guard.lock(hash);
         let found = locks.find(key);
-        let valid = found.filter(|found| self.store.is_valid(&found.item, now));
-        let (change, outcome) = decide(valid.as_ref().map(|found| &found.item));
+        let has = Has {
+            found,
+            is_valid: found.is_some_and(|found| self.store.is_valid(&found.item, now)),
+        };
+        let (change, outcome) = decide(has.valid().as_ref().map(|found| &found.item));
+        let long = &earlier.long;
         let mut done = Done::default();
-        match (change, valid) {
-            (Change::Store(new), _) => {
-                done = self.put(
-                    &mut locks,
-                    found,
-                    valid.map(|found| found.item),
-                    key,
-                    now,
-                    new,
-                )?;
+        match (change, has.valid()) {
+            (Change::Store(new), _) => done = self.put(&mut locks, has, key, now, new, long)?,
+            (Change::Touch(expires), Some(valid)) if earlier.in_place => {
+                locks.prolong(valid, expires);
             }
             (Change::Touch(expires), Some(valid)) if !locks.touch(valid, expires) => {
                 let item = valid.item;
@@ -104,7 +133,12 @@ impl Pinned<'_> {
                     cas: Some(item.cas()),
                     marks: item.marks(),
                 };
-                done = self.put(&mut locks, found, Some(item), key, now, new)?;
+                match self.put(&mut locks, has, key, now, new, long) {
+                    Err(Stop::Wants(wanted)) => return Err(Stop::Longer(wanted)),
+                    // What is there may stay, whatever the system refuses.
+                    Err(Stop::Not(_)) => locks.prolong(valid, expires),
+                    put => done = put?,
+                }
             }
             (Change::Win, Some(valid)) => valid.item.set_won(),
             (Change::Remove, Some(valid)) => {
@@ -123,16 +157,18 @@ impl Pinned<'_> {
         Ok((done, outcome))
     }
 
-    /// Stores an item in the place of `found`, where the key has one, valid or not.
-    fn put<'t>(
+    /// Stores an item in the place of what the key has, valid or not.
+    fn put<'a, 't>(
         &self,
         locks: &mut Locks<'t>,
-        found: Option<Found<'t>>,
-        current: Option<Item<'_>>,
+        has: Has<'t>,
         key: &[u8],
         now: u32,
-        new: New<'_>,
-    ) -> Result<Done, Stop> {
+        new: New<'a>,
+        long: &Long<'a>,
+    ) -> Result<Done, Stop<'a>> {
+        let found = has.found;
+        let current = has.valid().map(|found| found.item);
         let before = current.as_ref().map_or(&[][..], Item::value);
         let (mut digits, mut blanks) = ([0; DIGITS], 0);
         let parts = match new.value {
@@ -155,13 +191,18 @@ impl Pinned<'_> {
         let mut body = Body::Here(parts, blanks);
         let size = bytes(key.len(), new.flags, &body);
         if length > VALUE_MAX || size > segments.item_max() {
-            if !segments.is_possible(length) {
-                return Err(Stop::Not(NotStored::OutOfMemory));
-            }
-            let spaces = vec![b' '; blanks];
-            let parts = [parts[0], if blanks > 0 { &spaces } else { parts[1] }];
-            let large = self.guard.large(parts).map_err(Stop::Wants)?;
-            body = large.ok_or(Stop::Not(NotStored::OutOfMemory))?;
+            let shared = match new.value {
+                // By the item that goes and the one that comes.
+                Value::Same => current.as_ref().and_then(Item::large),
+                _ => None,
+            };
+            body = match shared {
+                Some(large) => Body::Large(large),
+                None if !segments.is_possible(length) => {
+                    return Err(Stop::Not(NotStored::OutOfMemory));
+                }
+                None => self.long_value(new.value, current.as_ref(), parts, blanks, long)?,
+            };
         }
         let slot = match found {
             Some(_) => None,
@@ -207,9 +248,33 @@ impl Pinned<'_> {
         })
     }
 
+    /// Memory of its own for a long value. What takes long to copy is made beforehand.
+    fn long_value<'a>(
+        &self,
+        value: Value<'a>,
+        current: Option<&Item<'_>>,
+        parts: [&[u8]; 2],
+        blanks: usize,
+        long: &Long<'a>,
+    ) -> Result<Body<'static>, Stop<'a>> {
+        if parts[0].len() + parts[1].len() > LONG
+            && let Some(recipe) = Recipe::of(value, current)
+            && long.may_be_made()
+        {
+            return long
+                .made(&recipe)
+                .map(Body::Large)
+                .ok_or(Stop::Long(recipe));
+        }
+        let spaces = vec![b' '; blanks];
+        let parts = [parts[0], if blanks > 0 { &spaces } else { parts[1] }];
+        let large = self.guard.large(parts).map_err(Stop::Wants)?;
+        large.ok_or(Stop::Not(NotStored::OutOfMemory))
+    }
+
     /// Of the items in the locked buckets one that is not valid, or else the one that was accessed
     /// the longest ago, if it may be evicted.
-    fn least_wanted<'t>(&self, locks: &Locks<'t>, now: u32) -> Result<Found<'t>, Stop> {
+    fn least_wanted<'t>(&self, locks: &Locks<'t>, now: u32) -> Result<Found<'t>, Stop<'static>> {
         let valid = |found: &Found<'_>| self.store.is_valid(&found.item, now);
         (locks.all())
             .min_by_key(|found| (valid(found), found.item.last_access()))

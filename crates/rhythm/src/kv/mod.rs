@@ -19,7 +19,8 @@ use rhythm_net::resource;
 use rhythm_net::signal::{self, Signal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::{self, Sender, SyncSender};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::{env, fs, io, thread};
 
@@ -51,7 +52,16 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let users = settings.auth_file.clone();
     let users = users.map(|file| users_reader(file, Arc::clone(&started)));
     let users = users.transpose().context("cannot start a thread")?;
-    let on_signal = on_signal(ending, users, Arc::clone(&started), args.ring.is_some());
+    let is_told = Arc::new(AtomicBool::new(false));
+    let end = {
+        let is_told = Arc::clone(&is_told);
+        move |graceful| {
+            is_told.store(true, Ordering::Release);
+            // None listens any more when it ends already.
+            let _ = ending.send(graceful);
+        }
+    };
+    let on_signal = on_signal(end, users, Arc::clone(&started), args.ring.is_some());
     let _watch = signal::watch(on_signal).context("cannot watch for signals")?;
     logs::start(LogFormat::Text)?;
     if args.verbose > 0 {
@@ -73,8 +83,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let mut settings = settings;
     ring::register(&args, &mut settings)?;
     let in_ring = settings.ring.is_some();
-    let server = Server::start(settings, move |graceful| {
-        // None listens any more when it ends already.
+    let is_told = move || is_told.load(Ordering::Acquire);
+    let server = Server::start_unless(settings, is_told, move |graceful| {
+        // As above.
         let _ = by_client.send(graceful);
     });
     let server = server.map_err(|error| {
@@ -89,6 +100,23 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     })?;
     let handle = server.handle();
     let handle = started.get_or_init(|| handle).clone();
+    if let Err(error) = tell(&args, &server).and_then(|()| obey(endings, handle.clone(), in_ring)) {
+        // In order: it has the items of its memory file, if there is one.
+        handle.stop();
+        let _ = server.join();
+        return Err(error);
+    }
+    let ended = server.join();
+    if let (Some(file), true) = (&args.pidfile, args.daemon) {
+        // It may be gone, or be another's by now.
+        let _ = fs::remove_file(file);
+    }
+    ended?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells who may wait for it that it serves, and where.
+fn tell(args: &Args, server: &Server) -> Result<()> {
     if let Some(file) = env::var_os(PORT_FILE) {
         tell_ports(Path::new(&file), server.addresses())
             .with_context(|| format!("cannot write {}", Path::new(&file).display()))?;
@@ -97,7 +125,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         fs::write(file, format!("{}\n", std::process::id()))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    relaunch::serving(&args)?;
+    relaunch::serving(args)?;
     for address in server.addresses() {
         match address {
             Address::Tcp(at) => tracing::info!(address = %at, "kv is serving over TCP"),
@@ -108,6 +136,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     if let Some(at) = server.admin_address() {
         tracing::info!(address = %at, "health and figures are told over HTTP");
     }
+    Ok(())
+}
+
+/// Starts the thread that ends the server when it is told to.
+fn obey(endings: Receiver<bool>, handle: Handle, in_ring: bool) -> Result<()> {
     thread::Builder::new()
         .name("ending".into())
         .spawn(move || {
@@ -124,13 +157,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             handle.stop();
         })
         .context("cannot start a thread")?;
-    let ended = server.join();
-    if let (Some(file), true) = (&args.pidfile, args.daemon) {
-        // It may be gone, or be another's by now.
-        let _ = fs::remove_file(file);
-    }
-    ended?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What signals do, before the server is `started` and from then on. Nothing that waits is done on
@@ -138,7 +165,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 /// nothing to leave, and is not waited for, as it may wait for long; without a ring there may be
 /// items of a memory file at hand, which are left in order.
 fn on_signal(
-    ending: Sender<bool>,
+    end: impl Fn(bool),
     users: Option<SyncSender<()>>,
     started: Arc<OnceLock<Handle>>,
     in_ring: bool,
@@ -150,8 +177,8 @@ fn on_signal(
             logs::finish();
             std::process::exit(0);
         }
-        Signal::Terminate | Signal::Interrupt => drop(ending.send(false)),
-        Signal::User1 => drop(ending.send(true)),
+        Signal::Terminate | Signal::Interrupt => end(false),
+        Signal::User1 => end(true),
         Signal::Reload => {
             if let Some(users) = &users {
                 // Where it is full, the file will be read after this all the same.

@@ -223,6 +223,23 @@ fn after_a_crash_or_with_other_options_it_begins_without_items_and_says_why() {
 }
 
 #[test]
+fn a_start_that_fails_leaves_the_items_to_the_next() {
+    let mut cache = Cache::new("memory-file-fails", false);
+    cache.start(&[]);
+    fill(&cache);
+    cache.signal(Signal::TERM);
+    let nowhere = cache.file.with_file_name("none/pid");
+    let nowhere = nowhere.to_str().expect("a path");
+    let mut command = cache.command(&["-d", "-P", nowhere]);
+    let output = command.output().expect("it starts");
+    assert_eq!(output.status.code(), Some(1));
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(why.contains(&format!("cannot write {nowhere}")), "{why}");
+    cache.start(&[]);
+    assert!(cache.ask("get a\r\n").starts_with("VALUE a 5 3\r\nabc\r\n"));
+}
+
+#[test]
 fn what_is_no_memory_file_or_has_no_room_is_refused_in_a_sentence() {
     let cache = Cache::new("memory-file-refused", false);
     let said = |flags: &[&str]| {
@@ -242,7 +259,7 @@ fn what_is_no_memory_file_or_has_no_room_is_refused_in_a_sentence() {
         why.contains("there is no room for 1048576000000000 bytes"),
         "{why}"
     );
-    fs::remove_file(&cache.file).expect("it was made");
+    assert!(!cache.file.exists(), "what it made is gone");
     fs::create_dir(&cache.file).expect("it can be made");
     let why = said(&[]);
     assert!(why.contains("cannot use"), "{why}");

@@ -4,7 +4,8 @@
 use super::*;
 use crate::store::segments::AtRest;
 use crate::store::{Change, Marks, New, Value, Worker};
-use std::os::unix::fs::FileExt;
+use std::fs::Permissions;
+use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::{env, fs, process};
@@ -172,6 +173,110 @@ fn options_that_do_not_fit_begin_without_items() {
     let (store, opened) = files.open(&other(|o| o.memory = 4 << 20)).expect("a store");
     assert_eq!(opened.items.ok(), Some(KEYS.into()));
     check(&store, 100, true, true);
+}
+
+#[test]
+fn a_file_that_is_full_to_its_end_takes_back_what_is_dead() {
+    let (files, most) = (
+        Files::new("full"),
+        StoreOptions {
+            evict: false,
+            ..options()
+        },
+    );
+    // With more memory than the next one has, which is as much as is used.
+    let (store, _) = files
+        .open(&StoreOptions {
+            memory: 4 << 20,
+            ..most.clone()
+        })
+        .expect("there is a store");
+    let mut worker = store.worker().expect("it is the first");
+    let mut items = 0;
+    while store.stats().memory_used < 2 << 20 {
+        set(&mut worker, items, &[7; 1000], 0);
+        items += 1;
+    }
+    drop(worker);
+    store.leave_items(100, UNIX).expect("it can be left");
+    drop(store);
+    let (store, opened) = files.open(&most).expect("there is a store");
+    assert_eq!(opened.items.ok(), Some(items.into()));
+    assert_eq!(store.stats().memory_used, 2 << 20);
+    let mut worker = store.worker().expect("it is the first");
+    let mut try_to = |change: Change<'_>, number: u32| {
+        let key = number.to_le_bytes();
+        let done = (worker.pin()).update(store.hash(&key), &key, 100, |_| (change, ()));
+        done.is_ok()
+    };
+    let new = Change::Store(New {
+        value: Value::Bytes(&[8; 1000]),
+        flags: 0,
+        expires: 0,
+        cas: None,
+        marks: Marks::default(),
+    });
+    for number in (0..items).filter(|number| number % 2 == 0) {
+        assert!(try_to(Change::Remove, number));
+    }
+    // Much is dead, and when the last segment is full there is nowhere to move the rest to.
+    let more = (items..).take_while(|number| try_to(new, *number)).count();
+    assert!(more < 64);
+    for number in items / 2..items {
+        assert!(try_to(Change::Remove, number));
+    }
+    let stored = (0..items / 4)
+        .filter(|number| try_to(new, number * 2))
+        .count();
+    assert_eq!(stored, items as usize / 4);
+}
+
+#[test]
+fn what_is_in_a_file_is_its_users_alone() {
+    let files = Files::new("rights");
+    fs::write(&files.0, b"").expect("it can be written");
+    let mode = |path: &PathBuf| {
+        fs::metadata(path)
+            .expect("it is there")
+            .permissions()
+            .mode()
+    };
+    fs::set_permissions(&files.0, Permissions::from_mode(0o666)).expect("it is ours");
+    // What one that was killed has left, and what somebody else has put in its place.
+    let mut begun = files.meta().into_os_string();
+    begun.push(".new");
+    let begun = PathBuf::from(begun);
+    fs::write(&begun, b"form").expect("it can be written");
+    let (store, _) = files.open(&options()).expect("there is a store");
+    assert_eq!(mode(&files.0) & 0o777, 0o600);
+    assert!(!begun.exists());
+    let elsewhere = files.0.with_extension("elsewhere");
+    symlink(&elsewhere, &begun).expect("a link can be made");
+    store.leave_items(100, UNIX).expect("it can be left");
+    assert!(!elsewhere.exists() && !begun.exists());
+    assert_eq!(mode(&files.meta()) & 0o777, 0o600);
+    drop(store);
+    // Only root can give files away.
+    if chown(&files.0, Some(12_345), None).is_ok() {
+        let refused = files.refused();
+        assert!(refused.contains("is another user's"), "{refused}");
+        assert!(files.meta().exists());
+        chown(&files.0, Some(0), None).expect("as above");
+    }
+}
+
+#[test]
+fn a_file_without_room_is_not_left_behind() {
+    let files = Files::new("room");
+    let refused = files.open(&StoreOptions {
+        memory: 1 << 46,
+        ..options()
+    });
+    assert!(matches!(
+        refused,
+        Err(OpenError::File(FileError::Room { .. }))
+    ));
+    assert!(!files.0.exists());
 }
 
 #[test]

@@ -40,13 +40,16 @@ impl Large {
 
     /// With these parts as its bytes. None where they are longer than it was made for.
     pub(super) fn fill(mut self, parts: [&[u8]; 2]) -> Option<Large> {
-        let length: usize = parts.iter().map(|part| part.len()).sum();
-        (self.bytes.len() + length <= self.counted).then(|| {
-            parts
-                .iter()
-                .for_each(|part| self.bytes.extend_from_slice(part));
-            self
-        })
+        parts.iter().all(|part| self.push(part)).then_some(self)
+    }
+
+    /// With more bytes behind those it has. False: they are more than it was made for.
+    pub(in crate::store) fn push(&mut self, bytes: &[u8]) -> bool {
+        let fits = self.bytes.len() + bytes.len() <= self.counted;
+        if fits {
+            self.bytes.extend_from_slice(bytes);
+        }
+        fits
     }
 }
 

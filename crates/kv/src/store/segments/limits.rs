@@ -18,18 +18,19 @@ impl Segments {
         if memory > self.memory_max {
             return false;
         }
-        let pool = self.pool();
+        let mut pool = self.pool();
         self.memory.store(memory, Ordering::Relaxed);
+        pool.look_again();
         self.note_shortage(&pool);
         true
     }
 
     /// Gives back to the system what is free and more than may be used. True: more is in use than
-    /// may be.
+    /// may be, beside what only readers still keep.
     pub(in crate::store) fn shrink(&self) -> bool {
         let mut pool = self.pool();
         self.chill(&mut pool);
-        pool.used() > self.allowed()
+        pool.held() > self.allowed()
     }
 
     /// Can a long value of so many bytes ever find room?

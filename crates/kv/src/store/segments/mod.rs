@@ -17,6 +17,7 @@ mod layout;
 mod limits;
 mod occupancy;
 mod pool;
+mod resident;
 mod segment;
 
 pub(super) use at_rest::AtRest;
@@ -31,7 +32,7 @@ use super::atomic::{self, AtomicU32, Ordering};
 use super::epoch::Epochs;
 use super::region::Region;
 use layout::{SEGMENTS_MIN, SIZES};
-use pool::Pool;
+use pool::{Pool, WORTH};
 use rhythm_protocol::scan::prefetch_address;
 use segment::Segment;
 use std::ptr::NonNull;
@@ -60,6 +61,8 @@ pub(super) struct Segments {
     short: AtomicU32,
     /// 1 where a sealed segment may have become free of items.
     has_dead: AtomicU32,
+    /// 1 where so much died in a segment that it may be worth taking back.
+    has_died: AtomicU32,
     /// Bytes for segments and long values, and the most that may ever be.
     memory: AtomicUsize,
     memory_max: usize,
@@ -116,6 +119,7 @@ impl Segments {
             pool: Mutex::new(Pool::new(total as u32)),
             short: AtomicU32::new(0),
             has_dead: AtomicU32::new(0),
+            has_died: AtomicU32::new(0),
             memory: AtomicUsize::new(memory),
             memory_max: memory_max.min((total + 1) * size - 1),
             large: Arc::default(),
@@ -186,10 +190,8 @@ impl Segments {
             return Some(self.room_at(*index, at));
         }
         let mut pool = self.pool();
-        // Where more is in use than may be, what is given up for moves makes it less.
-        let allowed = self.allowed();
-        let available = pool.available(allowed) > 0 || pool.used() > allowed;
-        let new = available.then(|| pool.take()).flatten()?;
+        let may_move = pool.may_move(self.allowed());
+        let new = may_move.then(|| pool.take()).flatten()?;
         if *index != NONE {
             self.segments[*index as usize].seal();
             pool.sealed(*index);
@@ -200,14 +202,19 @@ impl Segments {
         Some(self.room_at(new, at))
     }
 
-    /// Memory for a long value of these parts; none where the system refuses it, which no room
-    /// that is made here would change.
+    /// A long value of these parts; none where the system refuses the memory.
     pub(super) fn large(
         &self,
         parts: [&[u8]; 2],
         epochs: &Epochs,
     ) -> Result<Option<Arc<Large>>, Wants> {
-        let length = parts[0].len() + parts[1].len();
+        let large = self.reserve(parts[0].len() + parts[1].len(), epochs)?;
+        Ok(large.and_then(|large| large.fill(parts)).map(Arc::new))
+    }
+
+    /// Memory for a long value of so many bytes; none where the system refuses it, which no room
+    /// that is made here would change.
+    pub(super) fn reserve(&self, length: usize, epochs: &Epochs) -> Result<Option<Large>, Wants> {
         let mut pool = self.pool();
         let dropped = pool.collect(epochs);
         drop(pool);
@@ -221,30 +228,7 @@ impl Segments {
         self.chill(&mut pool);
         self.note_shortage(&pool);
         drop(pool);
-        Ok(large.and_then(|large| large.fill(parts)).map(Arc::new))
-    }
-
-    /// Gives memory of free segments back to the system that is more than may be used.
-    fn chill(&self, pool: &mut Pool) {
-        for &cold in pool.chill(self.allowed()) {
-            let start = cold as usize * self.segment_bytes();
-            // SAFETY: the segment is free: nothing in it can be found, no guard that there is could
-            // ever find it, and who opens it has to take the pool's lock first.
-            unsafe { self.heap.release(start..start + self.segment_bytes()) };
-        }
-    }
-
-    /// Makes a piece of so many bytes of memory resident that are used next, or of fewer. True:
-    /// there is more to be done. None where the system cannot.
-    pub(super) fn populate(&self, bytes: usize) -> Option<bool> {
-        let pool = self.pool();
-        let segments = pool
-            .available(self.allowed())
-            .min(self.units(bytes) / self.capacity + 1);
-        let fresh = pool.fresh(segments);
-        drop(pool);
-        let [start, end] = [fresh.start, fresh.end].map(|at| at as usize * self.segment_bytes());
-        self.heap.populate(start..end)
+        Ok(large)
     }
 
     /// Writes an item into its room. `expires` is that of its words.
@@ -296,6 +280,11 @@ impl Segments {
         last_second(expires) <= self.segment(location).expires()
     }
 
+    /// The segment of an item lasts until then at least.
+    pub(super) fn prolong(&self, location: u32, expires: u32) {
+        self.segment(location).note(last_second(expires), 0);
+    }
+
     /// The item at the location has left the table, for another in its place or none; so has its
     /// long value.
     ///
@@ -319,8 +308,14 @@ impl Segments {
     /// The item at the location has left the table for its copy.
     pub(super) fn left(&self, location: u32, item: Item<'_>) {
         let units = self.units(item.length());
-        if self.segment(location).died(units, item.elsewhere()) {
+        let died = self.segment(location).died(units, item.elsewhere());
+        if died.is_all {
             self.has_dead.store(1, Ordering::Relaxed);
+        }
+        // A part more of it, or all.
+        let part = self.capacity / WORTH;
+        if died.is_all || died.units / part != (died.units - units) / part {
+            self.has_died.store(1, Ordering::Release);
         }
     }
 
@@ -328,6 +323,10 @@ impl Segments {
     /// do, an open one is sealed.
     pub(super) fn choose(&self, now: u32, may: May, to: &mut Destinations) -> Option<(u32, Fate)> {
         let mut pool = self.pool();
+        if self.has_died.load(Ordering::Relaxed) != 0 {
+            self.has_died.swap(0, Ordering::Acquire);
+            pool.look_again();
+        }
         let room = (self.memory() >> self.unit) as u64;
         let sizes = (self.unit, self.capacity);
         let choose = |pool: &mut Pool| pool.choose(&self.segments, sizes, room, now, may);
@@ -339,7 +338,7 @@ impl Segments {
         let least = if may == May::Evict {
             1
         } else {
-            self.capacity / 32
+            self.capacity / WORTH
         };
         let gain = |group: &AtomicU32| match group.load(Ordering::Relaxed) {
             NONE => 0,
@@ -352,19 +351,29 @@ impl Segments {
             let index = group.swap(NONE, Ordering::AcqRel);
             self.segments[index as usize].seal();
             pool.sealed(index);
-        } else if may == May::Evict {
-            for index in to.0.iter_mut().filter(|index| **index != NONE) {
-                self.segments[*index as usize].seal();
-                pool.sealed(*index);
-                *index = NONE;
-            }
+            return choose(&mut pool);
+        }
+        if may == May::Compact {
+            return None;
+        }
+        for index in to.0.iter_mut().filter(|index| **index != NONE) {
+            self.segments[*index as usize].seal();
+            pool.sealed(*index);
+            *index = NONE;
         }
         choose(&mut pool)
     }
 
     /// A segment that was chosen keeps its items.
     pub(super) fn put_back(&self, segment: u32) {
-        self.pool().sealed(segment);
+        self.pool().put_back(segment);
+    }
+
+    /// The same, for want of a place to move them to.
+    pub(super) fn give_up(&self, segment: u32, now: u32) {
+        let mut pool = self.pool();
+        pool.put_back(segment);
+        pool.found_nothing(May::Compact, now);
     }
 
     /// A segment whose items have all left the table may be used again once all guards are dropped

@@ -8,6 +8,9 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// A segment is worth compacting where such a part of it is dead.
+pub(super) const WORTH: u32 = 32;
+
 /// The segments that are not open. Together with the open ones they are all that there are.
 pub(super) struct Pool {
     /// Free ones that were used before, and whose memory is resident.
@@ -25,8 +28,10 @@ pub(super) struct Pool {
     /// Those that nobody can find, but someone may still read.
     retired: VecDeque<(Stamp, u32)>,
     large: VecDeque<(Stamp, Arc<Large>)>,
-    /// Bytes of these long values.
-    large_bytes: usize,
+    /// The last second for which nothing was found that [`May::Clean`] and [`May::Compact`] let be
+    /// taken back, if all is as it was: of a large store that is full, every write that is refused
+    /// would look through all segments.
+    nothing: [Option<u32>; 2],
 }
 
 /// What becomes of the valid items of a segment that is taken back.
@@ -75,7 +80,7 @@ impl Pool {
             sweep: 0,
             retired: VecDeque::new(),
             large: VecDeque::new(),
-            large_bytes: 0,
+            nothing: [None; 2],
         }
     }
 
@@ -104,6 +109,11 @@ impl Pool {
         self.retired.len() as u32
     }
 
+    /// Of the used ones, all others.
+    pub(super) fn held(&self) -> u32 {
+        self.used() - self.retired()
+    }
+
     /// Segments that can be opened, where so many may be used.
     pub(super) fn available(&self, allowed: u32) -> u32 {
         allowed.min(self.total).saturating_sub(self.used())
@@ -112,6 +122,13 @@ impl Pool {
     /// The same, with those that wait for guards to be dropped.
     pub(super) fn soon_available(&self, allowed: u32) -> u32 {
         self.available(allowed) + self.retired.len() as u32
+    }
+
+    /// May one be opened to move to, where so many may be used? Where there is none left, one at a
+    /// time: what is given up for it makes up for it, once nobody reads that any more. Where more
+    /// are in use than may be, moves make them less.
+    pub(super) fn may_move(&self, allowed: u32) -> bool {
+        self.available(allowed) > 0 || self.retired.is_empty() || self.held() > allowed
     }
 
     /// Takes a free segment.
@@ -131,6 +148,13 @@ impl Pool {
         self.fresh..end.min(self.total)
     }
 
+    /// Where the segments end that will be used, where so many may be; the others were never.
+    pub(super) fn fresh_end(&self, allowed: u32) -> u32 {
+        let resident = self.used() + self.free.len() as u32;
+        let more = allowed.saturating_sub(resident);
+        self.fresh.saturating_add(more).min(self.total)
+    }
+
     /// The free segments whose memory is more than so many may have: the caller gives it back.
     pub(super) fn chill(&mut self, allowed: u32) -> &[u32] {
         let before = self.cold.len();
@@ -144,11 +168,30 @@ impl Pool {
     /// A segment is sealed.
     pub(super) fn sealed(&mut self, segment: u32) {
         self.sealed.push_back(segment);
+        self.look_again();
+    }
+
+    /// A segment that was chosen is sealed still.
+    pub(super) fn put_back(&mut self, segment: u32) {
+        self.sealed.push_back(segment);
+    }
+
+    /// Nothing was found now that may be taken back.
+    pub(super) fn found_nothing(&mut self, may: May, now: u32) {
+        if let Some(nothing) = self.nothing.get_mut(may as usize) {
+            *nothing = Some(now);
+        }
+    }
+
+    /// Something may be found again.
+    pub(super) fn look_again(&mut self) {
+        self.nothing = [None; 2];
     }
 
     /// All segments that are sealed now are looked through.
     pub(super) fn sweep(&mut self) {
         self.sweep = self.sealed.len();
+        self.look_again();
     }
 
     /// Nothing finds the items of the segment any more.
@@ -158,7 +201,6 @@ impl Pool {
 
     /// Nothing finds the item any more that had this value.
     pub(super) fn retire_large(&mut self, large: Arc<Large>, epochs: &Epochs) {
-        self.large_bytes += large.len();
         self.large.push_back((epochs.retire(), large));
     }
 
@@ -170,14 +212,16 @@ impl Pool {
         }
         let free = epochs.free();
         let segments = self.retired.partition_point(|(stamp, _)| *stamp <= free);
+        if segments > 0 {
+            // There is room for moves.
+            self.look_again();
+        }
         self.free
             .extend(self.retired.drain(..segments).map(|(_, segment)| segment));
         let values = self.large.partition_point(|(stamp, _)| *stamp <= free);
-        let dropped: Vec<_> = (self.large.drain(..values))
+        (self.large.drain(..values))
             .map(|(_, large)| large)
-            .collect();
-        self.large_bytes -= dropped.iter().map(|large| large.len()).sum::<usize>();
-        dropped
+            .collect()
     }
 
     /// Does something wait for guards to be dropped?
@@ -185,9 +229,11 @@ impl Pool {
         !(self.retired.is_empty() && self.large.is_empty())
     }
 
-    /// Bytes that wait for guards to be dropped, with segments of so many.
+    /// Bytes that are free when guards are dropped, with segments of so many. A long value that
+    /// another item has as well, or a client who takes it slowly, is not.
     pub(super) fn waiting(&self, segment: usize) -> usize {
-        self.retired.len() * segment + self.large_bytes
+        let alone = (self.large.iter()).filter(|(_, large)| Arc::strong_count(large) == 1);
+        self.retired.len() * segment + alone.map(|(_, large)| large.len()).sum::<usize>()
     }
 
     /// Takes the segment out of the sealed ones that is taken back next, and what becomes of its
@@ -200,12 +246,17 @@ impl Pool {
         now: u32,
         may: May,
     ) -> Option<(u32, Fate)> {
+        let nothing = self.nothing.get(may as usize).copied().flatten();
+        if nothing.is_some_and(|second| now <= second) {
+            return None;
+        }
         let mut most = (0, 0);
         let mut live = 0;
-        let mut first_quiet = None;
+        let (mut first_quiet, mut all_quiet) = (None, true);
         for (place, &index) in self.sealed.iter().enumerate() {
             let segment = &segments[index as usize];
             let Some(used) = segment.quiet() else {
+                all_quiet = false;
                 continue;
             };
             let dead = segment.dead();
@@ -218,19 +269,24 @@ impl Pool {
             live += u64::from(used - dead) + (segment.elsewhere() >> unit);
             first_quiet = first_quiet.or(Some(place));
         }
-        let first_quiet = first_quiet?;
         // Where much is dead, moving the rest costs less than evicting it. Each such move leaves
         // less that is dead in all, so that it comes to an end.
         let worth = match may {
             May::Clean => false,
-            May::Compact => most.0 >= capacity / 32,
+            May::Compact => most.0 >= capacity / WORTH,
             May::Evict => most.0 >= capacity / 8 && live <= room / 8 * 7,
         };
-        match may {
+        match (may, first_quiet) {
             _ if worth => Some((self.remove(most.1), Fate::Move)),
-            May::Evict => Some((self.remove(first_quiet), Fate::Evict)),
-            May::Clean if self.sweep > 0 => Some((self.remove(first_quiet), Fate::Stay)),
-            _ => None,
+            (May::Evict, Some(first)) => Some((self.remove(first), Fate::Evict)),
+            (May::Clean, Some(first)) if self.sweep > 0 => Some((self.remove(first), Fate::Stay)),
+            _ => {
+                // Nobody says when a segment becomes quiet.
+                if all_quiet {
+                    self.found_nothing(may, now);
+                }
+                None
+            }
         }
     }
 

@@ -20,6 +20,14 @@ pub(super) struct Segment {
     group: AtomicU32,
 }
 
+/// What died in a segment until now.
+pub(super) struct Died {
+    /// Units, those of the last item among them.
+    pub(super) units: u32,
+    /// It seems to have been the last one of a segment that is sealed.
+    pub(super) is_all: bool,
+}
+
 const WRITER: u64 = 1 << 32;
 const WRITERS: u64 = 0xffff << 32;
 const OPEN: u64 = 1 << 48;
@@ -108,15 +116,17 @@ impl Segment {
         self.state.load(Ordering::Relaxed) as u32
     }
 
-    /// Nothing refers to an item of so many units any more, which held so much elsewhere. True: it
-    /// seems to have been the last one of a segment that is sealed.
-    pub(super) fn died(&self, units: u32, elsewhere: u64) -> bool {
+    /// Nothing refers to an item of so many units any more, which held so much elsewhere.
+    pub(super) fn died(&self, units: u32, elsewhere: u64) -> Died {
         let dead = self.dead.fetch_add(units, Ordering::Release) + units;
         if elsewhere > 0 {
             self.elsewhere.fetch_sub(elsewhere, Ordering::Relaxed);
         }
         let state = self.state.load(Ordering::Relaxed);
-        dead >= state as u32 && state & OPEN == 0
+        Died {
+            units: dead,
+            is_all: dead >= state as u32 && state & OPEN == 0,
+        }
     }
 
     /// Units that nothing refers to.

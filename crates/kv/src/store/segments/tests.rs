@@ -2,6 +2,76 @@
 
 use super::*;
 
+const MIB: usize = 1 << 20;
+
+/// Bytes of a heap that are resident.
+fn resident(segments: &Segments) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/smaps").expect("Linux tells");
+    let start = segments.heap.start().as_ptr().addr();
+    let range = start..start + segments.heap.bytes();
+    let mut sum = 0;
+    let mut is_heap = false;
+    for line in maps.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let Some((from, _)) = words[0].split_once('-') {
+            is_heap = usize::from_str_radix(from, 16).is_ok_and(|from| range.contains(&from));
+        }
+        if is_heap && words[0] == "Rss:" {
+            sum += words[1].parse::<usize>().expect("KiB") << 10;
+        }
+    }
+    sum
+}
+
+#[test]
+fn what_is_resident_ahead_goes_where_long_values_take_its_room() {
+    let segments = Segments::new(64 * MIB, 64 * MIB).expect("there is memory");
+    let epochs = Epochs::new(1);
+    let populate = || {
+        while let Some(has_more) = segments.populate(64 * MIB) {
+            if !has_more {
+                return true;
+            }
+        }
+        false
+    };
+    if !populate() {
+        return; // Where the system cannot, nothing is resident ahead.
+    }
+    // Neighbors of the mapping may be one with it to the system.
+    assert!((63 * MIB..).contains(&resident(&segments)));
+    let mut values = Vec::new();
+    for number in 1..=48 {
+        let large = segments.reserve(MIB, &epochs).expect("there is room");
+        values.push(large.expect("the system has it"));
+        assert!(populate());
+        let most = (64 - number + 3) * MIB;
+        assert!(
+            resident(&segments) <= most,
+            "{number}: {}",
+            resident(&segments)
+        );
+    }
+    values.clear();
+    assert!(populate());
+    assert!((63 * MIB..).contains(&resident(&segments)));
+}
+
+#[test]
+fn all_of_a_heap_of_any_size_is_made_resident() {
+    const GIB: usize = 1 << 30;
+    for memory in [15 * GIB, 16 * GIB, 32 * GIB, 64 * GIB] {
+        let segments = Segments::new(memory, memory).expect("it is only reserved");
+        // A few pieces of it.
+        for _ in 0..3 {
+            match segments.populate(memory) {
+                Some(has_more) => assert!(has_more, "of {memory} bytes"),
+                None => return, // The system cannot.
+            }
+        }
+    }
+}
+
 #[test]
 fn the_end_of_the_last_segment_has_a_location() {
     // Up to all that 32 bits of locations reach in units of 4, 8 and 16 bytes, and some beside. The
@@ -36,4 +106,39 @@ fn the_end_of_the_last_segment_has_a_location() {
             "of {memory} bytes"
         );
     }
+}
+
+#[test]
+fn what_nothing_was_found_in_is_looked_through_again_when_something_changed() {
+    const CAPACITY: u32 = 64;
+    let segments: Vec<Segment> = (0..3).map(|_| Segment::new()).collect();
+    let mut pool = Pool::new(3);
+    for segment in &segments {
+        let index = pool.take().expect("there are three");
+        segment.open(0);
+        assert_eq!(segment.take(CAPACITY, CAPACITY), Some(0));
+        segment.written(100, 0);
+        segment.seal();
+        pool.sealed(index);
+    }
+    let choose =
+        |pool: &mut Pool, now, may| pool.choose(&segments, (2, CAPACITY), 1 << 20, now, may);
+    assert_eq!(choose(&mut pool, 1, May::Compact), None);
+    segments[1].died(CAPACITY / 2, 0);
+    let again = choose(&mut pool, 1, May::Compact);
+    assert_eq!(again, None, "nobody said that it changed");
+    // Where all may be evicted, something is found in any case.
+    assert_eq!(choose(&mut pool, 1, May::Evict), Some((1, Fate::Move)));
+    pool.put_back(1);
+    assert_eq!(choose(&mut pool, 1, May::Compact), None);
+    pool.look_again();
+    assert_eq!(choose(&mut pool, 1, May::Compact), Some((1, Fate::Move)));
+    pool.put_back(1);
+    assert_eq!(choose(&mut pool, 1, May::Clean), None);
+    segments[1].died(CAPACITY / 2, 0);
+    assert_eq!(choose(&mut pool, 1, May::Clean), None);
+    // Time goes on.
+    assert_eq!(choose(&mut pool, 2, May::Clean), Some((1, Fate::Drop)));
+    assert_eq!(choose(&mut pool, 2, May::Clean), None);
+    assert_eq!(choose(&mut pool, 100, May::Clean), Some((0, Fate::Drop)));
 }
