@@ -159,6 +159,7 @@ fn commands_together_and_in_pieces() {
 fn mistakes() {
     repeat(|pair, generator| {
         generator.has_wrong_lengths = true;
+        generator.has_long_keys = false;
         let command = match generator.random.one_in(3) {
             true => generator.binary(),
             false => generator.ascii(),
