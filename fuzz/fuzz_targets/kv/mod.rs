@@ -1,6 +1,6 @@
 //! What must hold of any bytes, whichever parser of the key-value store they come to.
 
-use rhythm_kv::wire::{Commands, Kind, Protocol, Rules, State, Stream, parse};
+use rhythm_kv::wire::{Commands, Kind, Protocol, Rules, Stream, parse};
 
 /// Parses bytes at once and in two pieces: every span lies in the bytes, no more is taken than
 /// there is, and both ways make as many commands.
@@ -14,8 +14,7 @@ pub fn check(protocol: Protocol, data: &[u8]) {
     };
     let begin = Stream {
         protocol,
-        state: State::Between,
-        is_stranger: false,
+        ..Stream::default()
     };
     let whole = run(&rules, begin, &[bytes]);
     let at = usize::from(at).min(bytes.len());

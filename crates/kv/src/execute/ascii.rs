@@ -41,6 +41,8 @@ impl Turn<'_> {
             value(&item, &mut self.long, out);
             out.extend_from_slice(b"\r\n");
             item.access(now);
+        } else {
+            self.missed(at);
         }
         if let (Some(exptime), true) = (touch, is_hit) {
             // Behind the answer: the new expiry may have passed already.
@@ -82,7 +84,7 @@ impl Turn<'_> {
         match kind {
             Kind::Delete { quiet } => {
                 self.shared.prefixes.deleted(at.key);
-                match self.delete(at, 0) {
+                match self.delete(at, None) {
                     Some(_) => say(quiet, b"DELETED\r\n"),
                     None => say(quiet, b"NOT_FOUND\r\n"),
                 }
@@ -103,7 +105,7 @@ impl Turn<'_> {
                     Summed::Yes(_) => {}
                     Summed::NotFound | Summed::Exists => say(quiet, b"NOT_FOUND\r\n"),
                     Summed::NotANumber => say(quiet, NOT_A_NUMBER),
-                    Summed::NoMemory => say(quiet, b"SERVER_ERROR out of memory\r\n"),
+                    Summed::NoMemory { .. } => say(quiet, b"SERVER_ERROR out of memory\r\n"),
                 }
             }
             Kind::Touch { exptime, quiet } => {

@@ -17,7 +17,11 @@ fn head(request: &Request) -> Head {
 
 /// An error's response, which is sent even to quiet requests.
 fn refuse(request: &Request, status: Status, out: &mut Vec<u8>) {
-    let text = status.text();
+    refuse_saying(request, status, status.text(), out);
+}
+
+/// As [`refuse`], in other words.
+fn refuse_saying(request: &Request, status: Status, text: &str, out: &mut Vec<u8>) {
     let head = Head {
         status: status as u16,
         value: text.len(),
@@ -59,7 +63,8 @@ impl Turn<'_> {
             What::Store(store) => self.binary_store(at, request, &store, bytes, out),
             What::Delete => {
                 self.shared.prefixes.deleted(at.key);
-                match self.delete(at, request.cas) {
+                let cas = (request.cas != 0).then_some(request.cas);
+                match self.delete(at, cas) {
                     Some(true) => succeed(request, 0, b"", out),
                     Some(false) => refuse(request, Status::Exists, out),
                     None => refuse(request, Status::NotFound, out),
@@ -86,7 +91,13 @@ impl Turn<'_> {
                     Summed::NotFound => refuse(request, Status::NotFound, out),
                     Summed::Exists => refuse(request, Status::Exists, out),
                     Summed::NotANumber => refuse(request, Status::NotANumber, out),
-                    Summed::NoMemory => refuse(request, Status::NoMemory, out),
+                    Summed::NoMemory { is_new } => {
+                        let text = match is_new {
+                            true => "Out of memory allocating new item",
+                            false => "Out of memory incrementing value",
+                        };
+                        refuse_saying(request, Status::NoMemory, text, out);
+                    }
                 }
             }
             What::Flush { exptime } => {
@@ -103,7 +114,8 @@ impl Turn<'_> {
             }
             What::Refused(status) => {
                 if status == Status::TooLarge {
-                    self.count(Counter::StoreTooLarge);
+                    self.shared.prefixes.stored(at.key);
+                    self.count(Counter::BinaryTooLarge);
                 }
                 refuse(request, status, out);
             }
@@ -153,6 +165,9 @@ impl Turn<'_> {
             out.extend_from_slice(key);
         } else {
             refuse(request, Status::NotFound, out);
+        }
+        if !is_hit {
+            self.missed(at);
         }
         if let (Some(exptime), true) = (touch, is_hit) {
             self.touch(at, self.clock.expiry(exptime.into()));

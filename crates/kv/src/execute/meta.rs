@@ -5,7 +5,7 @@ use super::operation::{Delta, Stored, Storing, Sum, Summed};
 use super::{HashedKey, Turn, number, value};
 use crate::shared::Counter;
 use crate::store::{Change, Item, Marks, New, Value};
-use crate::wire::meta::each;
+use crate::wire::meta::{LONG_OPAQUE, each};
 use crate::wire::{Flags, Verb, base64};
 
 /// The value of an item that is made only to be renewed.
@@ -47,15 +47,15 @@ impl Turn<'_> {
 
     /// Makes an item where there is none, for who then wins to renew it. Whether there was none.
     /// Its expiry comes with the answer ([`Turn::expire`]).
-    fn vivify(&mut self, at: HashedKey<'_>, cas: Option<u64>) -> bool {
+    fn vivify(&mut self, at: HashedKey<'_>, flags: &Flags) -> bool {
         let new = New {
             value: NOTHING,
             flags: 0,
             expires: 0,
-            cas,
-            // Who made it wins.
+            cas: flags.new_cas,
+            // Who made it wins, if that can be told.
             marks: Marks {
-                won: true,
+                won: !flags.long_opaque,
                 ..Marks::default()
             },
         };
@@ -96,13 +96,21 @@ impl Turn<'_> {
 
     fn meta_get(&mut self, at: HashedKey<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
         let now = self.clock.now;
-        let is_new = flags.vivify.is_some() && self.vivify(at, flags.new_cas);
+        let is_new = flags.vivify.is_some() && self.vivify(at, flags);
         let touches = flags.exptime.is_some();
         // As in memcached, who makes an item is told of it in any case.
         let mut found = match is_new {
             true => self.pinned.made(at.hash, at.key),
             false => self.pinned.get(at.hash, at.key, now),
         };
+        if let (true, Some(item)) = (flags.long_opaque, &found) {
+            // As in memcached, what needs to know of earlier accesses has its own noted last.
+            let is_late = touches || flags.vivify.or(flags.recache).is_some() || flags.before;
+            if !flags.no_update && !is_late {
+                item.access(now);
+            }
+            return self.refuse_opaque(at, flags, bytes, is_new, out);
+        }
         let was_won = !is_new && found.as_ref().is_some_and(Item::is_won);
         let may_win = found
             .as_ref()
@@ -113,8 +121,11 @@ impl Turn<'_> {
             found = self.pinned.get(at.hash, at.key, now);
         }
         let Some(item) = found else {
-            self.count_fetch(touches, false);
-            if !flags.quiet {
+            self.missed(at);
+            self.count_fetch(false, false);
+            if flags.long_opaque {
+                out.extend_from_slice(LONG_OPAQUE.as_bytes());
+            } else if !flags.quiet {
                 out.extend_from_slice(b"EN");
                 echo(at.key, flags, bytes, out);
             }
@@ -195,6 +206,26 @@ impl Turn<'_> {
         exptime.map(|exptime| self.seconds(exptime))
     }
 
+    /// Says that the opaque is too long. What the flags before it ask for is done.
+    fn refuse_opaque(
+        &mut self,
+        at: HashedKey<'_>,
+        flags: &Flags,
+        bytes: &[u8],
+        is_new: bool,
+        out: &mut Vec<u8>,
+    ) {
+        let before = each(flags.text, bytes).take_while(|flag| flag[0] != b'O');
+        let expiries = before.filter_map(|flag| match flag[0] {
+            b'T' | b'N' => self.flag_expiry(flag[0], flags, is_new),
+            _ => None,
+        });
+        if let Some(expires) = expiries.last() {
+            self.expire(at, expires);
+        }
+        out.extend_from_slice(LONG_OPAQUE.as_bytes());
+    }
+
     /// Gives an item another expiry, which may have passed: so this comes behind the answer.
     fn expire(&mut self, at: HashedKey<'_>, expires: u32) {
         let updated = self.update(at, |_| (Change::Touch(expires), ()));
@@ -212,6 +243,7 @@ impl Turn<'_> {
         let how = Storing {
             takes_stale: flags.stale,
             is_encoded: flags.base64,
+            drops_old: true,
         };
         let status: &[u8] = match self.store(at, store, store.value.of(bytes), how) {
             Stored::Yes {
@@ -253,11 +285,7 @@ impl Turn<'_> {
     fn meta_delete(&mut self, at: HashedKey<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
         let deleted = match flags.stale || flags.drops_value {
             true => self.invalidate(at, flags),
-            // memcached takes a CAS id of 0 for one that no item has.
-            false => match flags.cas {
-                Some(0) => self.delete(at, u64::MAX),
-                cas => self.delete(at, cas.unwrap_or(0)),
-            },
+            false => self.delete(at, flags.cas),
         };
         let status: &[u8] = match deleted {
             Some(true) if flags.quiet => return,
@@ -302,8 +330,13 @@ impl Turn<'_> {
         });
         // Without room to mark it, it goes: nobody may take it for fresh.
         match updated {
-            Ok(updated) => updated.outcome,
-            Err(_) => self.delete(at, 0),
+            Ok(updated) => {
+                if updated.outcome.is_none() {
+                    self.count(Counter::DeleteMisses);
+                }
+                updated.outcome
+            }
+            Err(_) => self.delete(at, None),
         }
     }
 
@@ -322,7 +355,13 @@ impl Turn<'_> {
             initial: flags.vivify.map(|_| (flags.initial, 0)),
         };
         let sum = match self.sum(at, delta) {
+            Summed::Yes(sum) if flags.long_opaque => {
+                return self.refuse_opaque(at, flags, bytes, sum.is_new, out);
+            }
             Summed::Yes(sum) => sum,
+            Summed::NotFound | Summed::Exists if flags.long_opaque => {
+                return out.extend_from_slice(LONG_OPAQUE.as_bytes());
+            }
             Summed::NotFound => {
                 out.extend_from_slice(b"NF");
                 return echo(at.key, flags, bytes, out);
@@ -332,7 +371,12 @@ impl Turn<'_> {
                 return echo(at.key, flags, bytes, out);
             }
             Summed::NotANumber => return out.extend_from_slice(NOT_A_NUMBER),
-            Summed::NoMemory => return out.extend_from_slice(b"SERVER_ERROR out of memory\r\n"),
+            Summed::NoMemory { is_new } => {
+                return out.extend_from_slice(match is_new {
+                    true => b"SERVER_ERROR Out of memory allocating new item\r\n",
+                    false => b"SERVER_ERROR out of memory\r\n",
+                });
+            }
         };
         // A new number is told even to who wants to hear nothing.
         let is_told = !flags.quiet || sum.is_new;

@@ -21,7 +21,7 @@ mod stats;
 use crate::ring::{Ticket, Written};
 use crate::shared::{Clock, Counter, Counters, Shared};
 use crate::store::{Hash, Item, Large, Pinned};
-use crate::wire::{self, Command, Commands, Kind};
+use crate::wire::{Command, Commands, Kind, Refusal};
 use std::sync::Arc;
 
 /// What is to happen behind an answer.
@@ -139,6 +139,16 @@ impl<'a> Turn<'a> {
         self.counters.add(counter, 1);
     }
 
+    /// Counts a command that is refused.
+    fn refused(&self, key: &[u8], why: Refusal) {
+        match why {
+            Refusal::TooLarge => self.count(Counter::StoreTooLarge),
+            Refusal::BadChunk => self.count(Counter::CmdSet),
+            Refusal::Flush | Refusal::FlushTime => return self.count(Counter::CmdFlush),
+        }
+        self.shared.prefixes.stored(key);
+    }
+
     /// Where in the answer of the command executed last a long value belongs, which is not copied.
     pub(crate) fn take_long(&mut self) -> Option<(usize, Arc<Large>)> {
         self.long.take()
@@ -181,11 +191,18 @@ impl<'a> Turn<'a> {
                 let request = &commands.binary[index as usize];
                 self.binary(at, request, bytes, out);
             }
+            Kind::Fetch { touch } => {
+                let before = out.len();
+                self.get(at, false, touch, out);
+                out.truncate(before);
+                self.long = None;
+            }
             Kind::Drop => self.remove(at),
-            Kind::Say(text) => {
-                out.extend_from_slice(text.as_bytes());
-                if text == wire::TOO_LARGE {
-                    self.count(Counter::StoreTooLarge);
+            Kind::Say(text) => out.extend_from_slice(text.as_bytes()),
+            Kind::Refuse { why, quiet } => {
+                self.refused(key, why);
+                if !quiet {
+                    out.extend_from_slice(why.text().as_bytes());
                 }
             }
             Kind::Close => return Then::Close,

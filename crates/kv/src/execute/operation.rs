@@ -38,7 +38,10 @@ pub(super) enum Summed {
     /// The CAS id was another.
     Exists,
     /// There is no room for it.
-    NoMemory,
+    NoMemory {
+        /// There was no item.
+        is_new: bool,
+    },
 }
 
 /// A number that was changed or made.
@@ -72,6 +75,8 @@ pub(super) struct Storing {
     pub(super) takes_stale: bool,
     /// Its key came in base64.
     pub(super) is_encoded: bool,
+    /// Where there is no room for it, the item that is there goes, whatever the mode.
+    pub(super) drops_old: bool,
 }
 
 /// The decision about a value to be stored.
@@ -199,7 +204,7 @@ impl Turn<'_> {
                 match store.mode {
                     // What was there would be taken for what could not be stored.
                     Mode::Set => self.remove(at),
-                    Mode::Append | Mode::Prepend => return Stored::No,
+                    _ if how.drops_old => self.remove(at),
                     _ => {}
                 }
                 return Stored::NoMemory;
@@ -223,10 +228,14 @@ impl Turn<'_> {
             let size = item.value().len() as u64;
             rules.item_size(at.key.len(), item.flags(), size) > u64::from(CHUNK_MAX)
         };
-        let updated = self.update(at, |item| match item {
-            Some(item) if chunked(item) => (Change::Keep, Summed::NotANumber),
-            Some(item) => delta.of(item),
-            None => delta.of_nothing(),
+        let mut is_new = false;
+        let updated = self.update(at, |item| {
+            is_new = item.is_none();
+            match item {
+                Some(item) if chunked(item) => (Change::Keep, Summed::NotANumber),
+                Some(item) => delta.of(item),
+                None => delta.of_nothing(),
+            }
         });
         let summed = match updated {
             Ok(updated) => match updated.outcome {
@@ -236,7 +245,7 @@ impl Turn<'_> {
                 }),
                 other => other,
             },
-            Err(NotStored::OutOfMemory | NotStored::TooLarge) => Summed::NoMemory,
+            Err(NotStored::OutOfMemory | NotStored::TooLarge) => Summed::NoMemory { is_new },
         };
         let counter = match (delta.up, summed) {
             (true, Summed::Yes(Sum { is_new: false, .. })) => Counter::IncrHits,
@@ -255,11 +264,12 @@ impl Turn<'_> {
         debug_assert!(updated.is_ok(), "to drop an item takes no room");
     }
 
-    /// Drops a key's item, if it has the CAS id (0: whichever). Whether it was there, and had it.
-    pub(super) fn delete(&mut self, at: HashedKey<'_>, cas: u64) -> Option<bool> {
+    /// Drops a key's item, if it has the CAS id (none: whichever). Whether it was there, and had
+    /// it.
+    pub(super) fn delete(&mut self, at: HashedKey<'_>, cas: Option<u64>) -> Option<bool> {
         let updated = self.update(at, |item| match item {
             None => (Change::Keep, None),
-            Some(item) if cas == 0 || cas == item.cas() => (Change::Remove, Some(true)),
+            Some(item) if cas.is_none_or(|cas| cas == item.cas()) => (Change::Remove, Some(true)),
             Some(_) => (Change::Keep, Some(false)),
         });
         let deleted = updated.map_or(None, |updated| updated.outcome);
@@ -286,6 +296,29 @@ impl Turn<'_> {
             "an item lasts longer where it lies, if need be"
         );
         updated.is_ok_and(|updated| updated.outcome)
+    }
+
+    /// Counts a key that is fetched and has no item it could be told of: whether it had one whose
+    /// time was over. That goes, so that it is counted once.
+    pub(super) fn missed(&mut self, at: HashedKey<'_>) {
+        let now = self.clock.now;
+        let Some(item) = self.pinned.made(at.hash, at.key) else {
+            return;
+        };
+        let expires = item.expires();
+        // Another thread may have stored one since.
+        if self.pinned.get(at.hash, at.key, now).is_some() {
+            return;
+        }
+        self.count(match expires != 0 && expires <= now {
+            true => Counter::GetExpired,
+            false => Counter::GetFlushed,
+        });
+        // No copies are made of what is no item any more, and none dropped.
+        let gone = self
+            .pinned
+            .update(at.hash, at.key, now, |_| (Change::Keep, ()));
+        debug_assert!(gone.is_ok(), "to drop an item takes no room");
     }
 
     /// Counts a fetch, or a touch.

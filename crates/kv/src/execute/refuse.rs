@@ -29,7 +29,7 @@ pub(super) fn refuse(kind: Kind, commands: &Commands, out: &mut Vec<u8>) -> bool
         Kind::Store { quiet, .. } | Kind::Delete { quiet } => quiet,
         Kind::Arithmetic { quiet, .. } | Kind::Touch { quiet, .. } => quiet,
         Kind::Flush { quiet, .. } => quiet,
-        Kind::Drop => true,
+        Kind::Fetch { touch: Some(_) } | Kind::Drop => true,
         Kind::Meta { verb, index } => {
             let flags = &commands.meta[index as usize];
             let touches = flags.vivify.or(flags.recache).or(flags.exptime).is_some();

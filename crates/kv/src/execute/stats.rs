@@ -17,11 +17,15 @@ struct Sink<'a> {
 
 impl Sink<'_> {
     fn put(&mut self, name: &str, value: impl Display) {
-        let value = value.to_string();
+        self.put_bytes(name, value.to_string().as_bytes());
+    }
+
+    fn put_bytes(&mut self, name: &str, value: &[u8]) {
         match self.request {
             None => {
-                let line = format!("STAT {name} {value}\r\n");
-                self.out.extend_from_slice(line.as_bytes());
+                for part in [b"STAT ", name.as_bytes(), b" ", value, b"\r\n"] {
+                    self.out.extend_from_slice(part);
+                }
             }
             Some(request) => {
                 let head = Head {
@@ -33,7 +37,7 @@ impl Sink<'_> {
                 };
                 head.write(self.out);
                 self.out.extend_from_slice(name.as_bytes());
-                self.out.extend_from_slice(value.as_bytes());
+                self.out.extend_from_slice(value);
             }
         }
     }
@@ -73,14 +77,11 @@ pub(super) fn lines(shared: &Shared, clock: &Clock, about: &[u8], out: &mut Vec<
             }
             _ => say(out, b"CLIENT_ERROR usage: stats detail on|off|dump\r\n"),
         },
-        // As memcached has it, without an end.
-        b"sizes_enable" | b"sizes_disable" => say(out, b"STAT sizes_status disabled\r\n"),
         b"cachedump" => say(out, b"CLIENT_ERROR stats cachedump not allowed\r\n"),
         _ => {
             let mut sink = Sink { out, request: None };
-            match tell(shared, clock, topic, &mut sink) {
-                true => sink.end(),
-                false => say(out, b"ERROR\r\n"),
+            if !tell(shared, clock, topic, &mut sink) {
+                say(out, b"ERROR\r\n");
             }
         }
     }
@@ -104,7 +105,7 @@ pub(super) fn packets(
         if what.starts_with(b" dump") {
             let mut dump = Vec::new();
             shared.prefixes.dump(&mut dump);
-            sink.put("detailed", String::from_utf8_lossy(&dump));
+            sink.put_bytes("detailed", &dump);
         } else if what.starts_with(b" on") {
             shared.prefixes.turn(true);
         } else if what.starts_with(b" off") {
@@ -113,13 +114,12 @@ pub(super) fn packets(
             return false;
         }
     } else {
-        let topic = match topic.starts_with(b"settings") {
-            true => b"settings",
-            false => topic,
+        return match topic {
+            // Known to the lines alone.
+            b"conns" | b"extstore" => false,
+            topic if topic.starts_with(b"settings") => tell(shared, clock, b"settings", &mut sink),
+            topic => tell(shared, clock, topic, &mut sink),
         };
-        if !tell(shared, clock, topic, &mut sink) {
-            return false;
-        }
     }
     sink.end();
     true
@@ -195,21 +195,27 @@ fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
     true
 }
 
-/// Tells of a topic. Whether there is one of this name.
+/// Tells of a topic, to the end. Whether there is one of this name.
 fn tell(shared: &Shared, clock: &Clock, topic: &[u8], sink: &mut Sink<'_>) -> bool {
     match topic {
         b"" => general(shared, clock, sink),
         b"settings" => settings(shared, sink),
-        b"ring" => return ring(shared, sink),
+        b"ring" if ring(shared, sink) => {}
         b"slabs" => {
             sink.put("active_slabs", 0);
             sink.put("total_malloced", shared.store.memory());
         }
-        b"sizes" | b"sizes_enable" | b"sizes_disable" => sink.put("sizes_status", "disabled"),
+        b"sizes" => sink.put("sizes_status", "disabled"),
+        b"sizes_enable" | b"sizes_disable" => {
+            sink.put("sizes_status", "disabled");
+            // As memcached has it, without an end.
+            return true;
+        }
         // Items are in no class and nowhere else, and connections are the threads' own.
         b"items" | b"conns" | b"extstore" => {}
         _ => return false,
     }
+    sink.end();
     true
 }
 
@@ -233,6 +239,9 @@ fn general(shared: &Shared, clock: &Clock, sink: &mut Sink<'_>) {
         sink.put("rejected_connections", count(Counter::Rejected));
     }
     sink.put("connection_structures", shared.connected.count());
+    let held: u64 = (shared.all_figures().iter()).map(|of| of.held.get()).sum();
+    sink.put("read_buf_bytes", held);
+    sink.put("read_buf_oom", count(Counter::GaveWay));
     for (name, counter) in [
         ("cmd_get", Counter::CmdGet),
         ("cmd_set", Counter::CmdSet),
@@ -241,6 +250,8 @@ fn general(shared: &Shared, clock: &Clock, sink: &mut Sink<'_>) {
         ("cmd_meta", Counter::CmdMeta),
         ("get_hits", Counter::GetHits),
         ("get_misses", Counter::GetMisses),
+        ("get_expired", Counter::GetExpired),
+        ("get_flushed", Counter::GetFlushed),
         ("delete_misses", Counter::DeleteMisses),
         ("delete_hits", Counter::DeleteHits),
         ("incr_misses", Counter::IncrMisses),
@@ -265,7 +276,12 @@ fn general(shared: &Shared, clock: &Clock, sink: &mut Sink<'_>) {
     sink.put("bytes_read", count(Counter::BytesRead));
     sink.put("bytes_written", count(Counter::BytesWritten));
     sink.put("limit_maxbytes", shared.store.memory());
-    sink.put("accepting_conns", 1);
+    sink.put("accepting_conns", u8::from(!shared.connected.waits()));
+    sink.put("listen_disabled_num", count(Counter::ListenDisabled));
+    sink.put(
+        "time_in_listen_disabled_us",
+        count(Counter::ListenDisabledTime),
+    );
     sink.put("threads", settings.threads);
     sink.put("conn_yields", count(Counter::Yields));
     sink.put("hash_power_level", store.table_slots.max(1).ilog2());
@@ -344,6 +360,7 @@ fn settings(shared: &Shared, sink: &mut Sink<'_>) {
     if !settings.busy_poll.is_zero() {
         sink.put("busy_poll", settings.busy_poll.as_micros());
     }
+    sink.put("read_buf_mem_limit", settings.buffers_max);
     sink.put("track_sizes", "no");
     sink.put("inline_ascii_response", "no");
     match &settings.memory_file {

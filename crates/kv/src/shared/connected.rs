@@ -1,30 +1,44 @@
-//! How many clients are connected, over all threads.
+//! How many clients are connected, over all threads, and whether others wait to be.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts the clients that have a [`Place`].
+/// Counts the clients that have a [`Place`], and the threads at which others wait.
 #[derive(Debug, Default)]
-pub struct Connected(Arc<AtomicUsize>);
+pub struct Connected {
+    clients: Arc<AtomicUsize>,
+    waits: Arc<AtomicUsize>,
+}
 
-/// A client's place. It is given back when it is dropped, however its thread ends.
+/// A client's place, or that of a thread at which clients wait. It is given back when it is dropped,
+/// however its thread ends.
 #[derive(Debug)]
 pub struct Place(Arc<AtomicUsize>);
 
 impl Connected {
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// Whether clients wait at some thread.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits.load(Ordering::Relaxed) > 0
+    }
+
+    /// Clients wait at one thread more.
+    pub(crate) fn wait(&self) -> Place {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        Place(Arc::clone(&self.waits))
     }
 
     /// A place for one more client, if there are fewer than `most`.
     pub fn enter(&self, most: usize) -> Option<Place> {
         let more = |count| (count < most).then_some(count + 1);
-        (self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more))
-        .ok()?;
-        Some(Place(Arc::clone(&self.0)))
+        (self.clients)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .ok()?;
+        Some(Place(Arc::clone(&self.clients)))
     }
 }
 

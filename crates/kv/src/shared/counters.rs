@@ -26,6 +26,10 @@ counters! {
     GetHits,
     /// And keys that had none.
     GetMisses,
+    /// Of the keys fetched or touched without an item, those whose item had expired ...
+    GetExpired,
+    /// ... and those whose item was flushed.
+    GetFlushed,
     /// Values to be stored.
     CmdSet,
     /// Flushes.
@@ -56,8 +60,10 @@ counters! {
     CasMisses,
     /// There was another.
     CasBadval,
-    /// Values larger than an item may be.
+    /// Values larger than an item may be, but for those of binary requests.
     StoreTooLarge,
+    /// Those of binary requests, which memcached does not count.
+    BinaryTooLarge,
     /// Values there was no room for.
     StoreNoMemory,
     /// Clients that said who they are.
@@ -72,6 +78,10 @@ counters! {
     Opened,
     /// Connections turned away since there were too many.
     Rejected,
+    /// Times that clients began to wait, since there were too many.
+    ListenDisabled,
+    /// How long clients waited, in microseconds.
+    ListenDisabledTime,
     /// Connections closed since nothing came from them.
     IdleKicks,
     /// Connections dropped since all of a thread's held too much.

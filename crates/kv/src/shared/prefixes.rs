@@ -75,10 +75,15 @@ impl Prefixes {
 
     #[cold]
     fn count_prefix(&self, key: &[u8], count: impl FnOnce(&mut Counts)) {
-        let Some(length) = key.iter().position(|byte| *byte == self.delimiter) else {
+        // As in memcached, a zero byte ends what is looked at.
+        let is_end = |byte: &u8| *byte == self.delimiter || *byte == 0;
+        let Some(length) = key.iter().position(is_end) else {
             return;
         };
-        let prefix = &key[..length];
+        let prefix = match key[length] {
+            byte if byte == self.delimiter => &key[..length],
+            _ => return,
+        };
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(counts) = counts.get_mut(prefix) {
             count(counts);
@@ -93,10 +98,12 @@ impl Prefixes {
         counts.clear();
     }
 
-    /// Appends a line for each prefix, and `END`.
+    /// Appends a line for each prefix, in their order, and `END`.
     pub(crate) fn dump(&self, out: &mut Vec<u8>) {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        for (prefix, counts) in counts.iter() {
+        let mut sorted: Vec<_> = counts.iter().collect();
+        sorted.sort_unstable_by_key(|(prefix, _)| *prefix);
+        for (prefix, counts) in sorted {
             out.extend_from_slice(b"PREFIX ");
             out.extend_from_slice(prefix);
             let Counts {

@@ -4,25 +4,28 @@
 //! else, a line ends at its first zero byte, a storage command whose line is wrong does not take
 //! its value along (it is then read as a command), and one whose value is too large does.
 
-use super::command::{Commands, Get, Key, Kind, Mode, Span, Store, Verb};
+use super::command::{Commands, Get, Key, Kind, Mode, Refusal, Span, Store, Verb};
 use super::keys::Keys;
-use super::line::{BAD_FORMAT, ERROR, Line, Parser, TOO_LARGE, Words, next_word, value_length};
+use super::line::{BAD_FORMAT, ERROR, Line, Parser, Words, next_word, value_length};
 use super::stream::{Rules, State, Step, Stream};
 use super::{meta, number};
 use memchr::memchr;
 
 /// A line that is longer, and has not ended, is no command but a `get` (memcached's own bound).
 const LINE_MAX: usize = 2048;
+/// The longest line of another command, with its end: memcached's buffer, which what is longer
+/// never ends in. (A datagram has one of its own.)
+const WHOLE_LINE_MAX: usize = 16_384;
 /// The longest line of keys that is waited for. memcached has no bound here.
 const KEYS_LINE_MAX: usize = 4 << 20;
 
 /// Classes that memcached can have.
 const SLAB_CLASSES: u32 = 64;
 
-/// The longest credentials of a client that says who it is.
-const CREDENTIALS_MAX: usize = 2048;
+/// The longest credentials of a client that says who it is: with their end they fill memcached's
+/// buffer.
+const CREDENTIALS_MAX: usize = WHOLE_LINE_MAX - 2;
 
-const BAD_CHUNK: &str = "CLIENT_ERROR bad data chunk\r\n";
 const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument\r\n";
 
 /// Takes one line at `at`, and the value behind it if it has one.
@@ -37,6 +40,10 @@ pub(super) fn parse(
     let Some(line) = Line::find(bytes, at) else {
         return unfinished(stream, bytes, at, out);
     };
+    let is_long = line.next - at > WHOLE_LINE_MAX && !stream.is_datagram;
+    if is_long && !may_be_long(stream, &bytes[at..]) {
+        return close(stream, bytes, at, out);
+    }
     let keys = |stream, line, out| Keys {
         stream,
         bytes,
@@ -85,14 +92,18 @@ fn unfinished(stream: &mut Stream, bytes: &[u8], at: usize, out: &mut Commands) 
     if rest.len() <= LINE_MAX {
         return Step::NeedLine(LINE_MAX + 1);
     }
-    let blanks = rest.iter().take_while(|byte| **byte == b' ').count();
-    let word = &rest[blanks..];
-    let may_be_long = matches!(stream.state, State::Keys(_))
-        || blanks <= 100 && (word.starts_with(b"get ") || word.starts_with(b"gets "));
-    if may_be_long && rest.len() <= KEYS_LINE_MAX {
+    if may_be_long(stream, rest) && rest.len() <= KEYS_LINE_MAX {
         return Step::NeedLine(KEYS_LINE_MAX + 1);
     }
     close(stream, bytes, at, out)
+}
+
+/// Whether what begins with these bytes is a line of keys, which may be longer than others.
+fn may_be_long(stream: &Stream, bytes: &[u8]) -> bool {
+    let blanks = bytes.iter().take_while(|byte| **byte == b' ').count();
+    let word = &bytes[blanks..];
+    matches!(stream.state, State::Keys(_))
+        || blanks <= 100 && (word.starts_with(b"get ") || word.starts_with(b"gets "))
 }
 
 /// A client must say who it is before all else: with a `set`, whose value is "user password".
@@ -103,12 +114,19 @@ pub(super) fn greet(
     at: usize,
     out: &mut Commands,
 ) -> Step {
+    // As in memcached, a single byte is too short even to be wrong.
+    if bytes.len() - at < 2 {
+        return Step::Need(2);
+    }
     let Some(length) = memchr(b'\n', &bytes[at..]) else {
         return match bytes.len() - at {
             0..=LINE_MAX => Step::NeedLine(LINE_MAX + 1),
             _ => close(stream, bytes, at, out),
         };
     };
+    if length >= WHOLE_LINE_MAX {
+        return close(stream, bytes, at, out);
+    }
     let words = Words::new(bytes, at, at + length);
     let size = (words.count >= 5 && words.of(0, bytes) == b"set")
         .then(|| number::unsigned32(words.of(4, bytes)))
@@ -244,8 +262,8 @@ impl Parser<'_> {
             if mode == Mode::Set {
                 self.push(key, Kind::Drop);
             }
-            self.stream.state = State::Swallow(size + 2);
-            return self.say_unless(quiet, TOO_LARGE);
+            self.pass_over(size);
+            return self.refuse(key, Refusal::TooLarge, quiet);
         }
         match self.value(size) {
             Err(step) => step,
@@ -255,7 +273,7 @@ impl Parser<'_> {
                 self.done_with(value)
             }
             Ok((value, false)) => {
-                self.say_unless(quiet, BAD_CHUNK);
+                self.refuse(key, Refusal::BadChunk, quiet);
                 self.done_with(value)
             }
         }
@@ -339,13 +357,13 @@ impl Parser<'_> {
     fn flush(&mut self) -> Step {
         let quiet = self.is_quiet();
         if !self.rules.may_flush {
-            return self.say_unless(quiet, "CLIENT_ERROR flush_all not allowed\r\n");
+            return self.refuse(Key::default(), Refusal::Flush, quiet);
         }
         let mut exptime = 0;
         if self.words.count != 1 + usize::from(quiet) {
             match number::signed32(self.word(1)) {
                 Some(given) => exptime = given.into(),
-                None => return self.say_unless(quiet, BAD_EXPTIME),
+                None => return self.refuse(Key::default(), Refusal::FlushTime, quiet),
             }
         }
         self.push(Key::default(), Kind::Flush { exptime, quiet })
@@ -396,7 +414,7 @@ impl Parser<'_> {
         }
         let quiet = self.is_quiet();
         let text = match self.word(2) {
-            b"ratio" if tokens >= 5 && is_decimal(self.word(3)) => "OK\r\n",
+            b"ratio" if tokens >= 5 && number::decimal(self.word(3)).is_some() => "OK\r\n",
             b"ratio" => ERROR,
             level => match number::unsigned32(level) {
                 Some(0..=2) => "OK\r\n",
@@ -423,7 +441,7 @@ impl Parser<'_> {
 
     fn lru_shares(&self) -> &'static str {
         let share = |index| number::unsigned32(self.word(index));
-        let factor = |index| decimal(self.word(index));
+        let factor = |index| number::decimal(self.word(index));
         let (Some(hot), Some(warm), Some(hot_age), Some(warm_age)) =
             (share(2), share(3), factor(4), factor(5))
         else {
@@ -449,7 +467,7 @@ impl Parser<'_> {
                 }
                 b"item_size" | b"item_age" | b"low_ttl" | b"recache_rate" | b"compact_under"
                 | b"drop_under" | b"max_sleep" | b"drop_unread" => number(2).is_some(),
-                b"max_frag" => is_decimal(self.word(2)),
+                b"max_frag" => number::decimal(self.word(2)).is_some(),
                 _ => false,
             },
         };
@@ -481,17 +499,6 @@ impl Parser<'_> {
 /// What memcached's tree of first letters leaves for its last branch, where it knows a browser.
 fn may_be_http(word: &[u8]) -> bool {
     !matches!(word[0], b'g' | b's' | b'a' | b'c' | b'i' | b'd' | b't')
-}
-
-/// A number as C's `strtod` finds it, with a blank behind it or nothing.
-fn decimal(word: &[u8]) -> Option<f64> {
-    let mut parts = word.split(|byte| number::is_blank(*byte));
-    let first = parts.find(|part| !part.is_empty())?;
-    std::str::from_utf8(first).ok()?.parse().ok()
-}
-
-fn is_decimal(word: &[u8]) -> bool {
-    decimal(word).is_some()
 }
 
 fn close(stream: &mut Stream, bytes: &[u8], at: usize, out: &mut Commands) -> Step {

@@ -87,7 +87,8 @@ pub(super) fn parse(
         extras,
         key_len,
         value_len,
-        cas: request.cas,
+        // Without CAS ids there is none that an item must have to be replaced.
+        cas: if rules.with_cas { request.cas } else { 0 },
     };
     match (key_len <= KEY_MAX).then(|| parts.what()).flatten() {
         None => {
@@ -106,8 +107,11 @@ pub(super) fn parse(
                 if parts.opcode == 0x01 {
                     out.push(at, key, Kind::Drop);
                 }
-                out.request(at, Key::default(), request);
-                stream.state = swallowing(value_len);
+                out.request(at, key, request);
+                stream.state = match value_len {
+                    0 => State::Between,
+                    bytes => State::Swallow(bytes as u64),
+                };
                 return done;
             }
             if rest.len() < head_len + value_len {
@@ -135,10 +139,12 @@ pub(super) fn parse(
     done
 }
 
+/// What follows an unknown request with so many bytes behind it. memcached counts them with a sign:
+/// from 2 GiB on there are none.
 fn swallowing(bytes: usize) -> State {
-    match bytes {
-        0 => State::Between,
-        bytes => State::Swallow(bytes as u64),
+    match i32::try_from(bytes) {
+        Ok(0) | Err(_) => State::Between,
+        Ok(bytes) => State::Swallow(bytes as u64),
     }
 }
 

@@ -182,8 +182,21 @@ pub enum Kind {
         /// Which.
         index: u32,
     },
+    /// A key of a line that is refused for a longer one behind it: it is fetched, and touched, but
+    /// not answered.
+    Fetch {
+        /// The new expiry, for `gat` and `gats`.
+        touch: Option<i64>,
+    },
     /// A command that is answered whatever the store holds. The text has its line end.
     Say(&'static str),
+    /// As [`Kind::Say`], of one that counts all the same. The key counts where prefixes do.
+    Refuse {
+        /// Why.
+        why: Refusal,
+        /// `noreply`.
+        quiet: bool,
+    },
     /// The item of the key is dropped, since a value for it was refused; nothing is answered.
     Drop,
     /// The result of a client's authentication, which answers.
@@ -193,6 +206,31 @@ pub enum Kind {
     },
     /// The connection is closed behind the answers before.
     Close,
+}
+
+/// Why a command is refused that `stats` tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// With the value the item would be larger than one may be.
+    TooLarge,
+    /// The value does not end as it must.
+    BadChunk,
+    /// `flush_all` is not obeyed.
+    Flush,
+    /// The time of a `flush_all` is no number.
+    FlushTime,
+}
+
+impl Refusal {
+    /// What is answered.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Refusal::TooLarge => "SERVER_ERROR object too large for cache\r\n",
+            Refusal::BadChunk => "CLIENT_ERROR bad data chunk\r\n",
+            Refusal::Flush => "CLIENT_ERROR flush_all not allowed\r\n",
+            Refusal::FlushTime => "CLIENT_ERROR invalid exptime argument\r\n",
+        }
+    }
 }
 
 /// One command, or one key of a command that names several.
@@ -332,6 +370,9 @@ pub struct Flags {
     pub initial: u64,
     /// `D`: the number to add or take away.
     pub delta: u64,
+    /// `O` is longer than an answer has room for. memcached says so when it makes the answer: what
+    /// the flags before it ask for is done by then.
+    pub long_opaque: bool,
     /// What `ms` stores.
     pub store: Option<Store>,
 }
@@ -375,7 +416,7 @@ impl Status {
             Status::NotANumber => "Non-numeric server-side value for incr or decr",
             Status::Auth => "Auth failure.",
             Status::UnknownCommand => "Unknown command",
-            Status::NoMemory => "Out of memory",
+            Status::NoMemory => "Out of memory allocating item",
         }
     }
 }

@@ -31,18 +31,12 @@ impl Keys<'_> {
                 return Step::Done(start - self.at);
             }
             if word.len as usize > KEY_MAX {
-                match touch {
-                    None => out.list.truncate(before),
-                    // Those before it are touched, though nothing tells of them.
-                    Some(exptime) => {
-                        for command in &mut out.list[before..] {
-                            let quiet = true;
-                            command.kind = Kind::Touch { exptime, quiet };
-                            command.start = self.at as u32;
-                        }
-                    }
+                // Those before it are fetched, though nothing tells of them. Were it to be parsed
+                // again, then with them.
+                for command in &mut out.list[before..] {
+                    command.kind = Kind::Fetch { touch };
+                    command.start = self.at as u32;
                 }
-                // Were it to be parsed again, then with the keys before it.
                 out.say(self.at, BAD_FORMAT);
                 return done;
             }

@@ -1,6 +1,6 @@
 //! Lines: where they end, their words, and what is done about one as a whole.
 
-use super::command::{Commands, KEY_MAX, Key, Kind, Span};
+use super::command::{Commands, KEY_MAX, Key, Kind, Refusal, Span};
 use super::stream::{Rules, State, Step, Stream};
 use memchr::memchr;
 
@@ -9,8 +9,6 @@ const WORDS_MAX: usize = 23;
 
 pub(super) const ERROR: &str = "ERROR\r\n";
 pub(super) const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format\r\n";
-/// A value with which the item would be larger than one may be.
-pub(crate) const TOO_LARGE: &str = "SERVER_ERROR object too large for cache\r\n";
 
 /// The words of a line.
 pub(super) struct Words {
@@ -147,10 +145,20 @@ impl Parser<'_> {
         Step::Done(value.end() + 2 - self.at)
     }
 
+    /// A command is refused that counts all the same.
+    pub(super) fn refuse(&mut self, key: Key, why: Refusal, quiet: bool) -> Step {
+        self.push(key, Kind::Refuse { why, quiet })
+    }
+
     /// The value behind the line is passed over.
     pub(super) fn refuse_value(&mut self, size: u64, text: &'static str) -> Step {
-        self.stream.state = State::Swallow(size + 2);
+        self.pass_over(size);
         self.say(text)
+    }
+
+    /// The value behind the line is of no interest.
+    pub(super) fn pass_over(&mut self, size: u64) {
+        self.stream.state = State::Swallow(size + 2);
     }
 
     pub(super) fn item_fits(&self, key: usize, flags: u32, value: u64) -> bool {

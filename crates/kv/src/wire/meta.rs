@@ -3,8 +3,8 @@
 //! Flags are looked at twice: here, for what they ask and whether they are right, and when the
 //! answer is made, since those that return something do so in the order in which they came.
 
-use super::command::{Flags, Key, Kind, Mode, Span, Store, Verb};
-use super::line::{BAD_FORMAT, Parser, TOO_LARGE, next_word, value_length};
+use super::command::{Flags, Key, Kind, Mode, Refusal, Span, Store, Verb};
+use super::line::{BAD_FORMAT, Parser, next_word, value_length};
 use super::number;
 use super::stream::Step;
 
@@ -12,10 +12,11 @@ use super::stream::Step;
 const TOKENS_MAX: usize = 20;
 /// The longest opaque, with its letter.
 const OPAQUE_MAX: u32 = 32;
+/// What is said of a longer one.
+pub(crate) const LONG_OPAQUE: &str = "CLIENT_ERROR opaque token too long\r\n";
 
 const BAD_TOKEN: &str = "CLIENT_ERROR bad token in command line format\r\n";
 const BAD_FLAG: &str = "CLIENT_ERROR invalid flag\r\n";
-const BAD_OPAQUE: &str = "CLIENT_ERROR opaque token too long\r\n";
 
 /// The flags of a command one by one, in their order.
 pub(crate) fn each(text: Span, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -60,10 +61,12 @@ pub(super) fn parse(parser: &mut Parser<'_>, verb: Verb) -> Step {
                                 return parser.say("CLIENT_ERROR invalid mode for ma M token\r\n");
                             }
                         };
+                    } else if flags.long_opaque {
+                        // Its answer is made before anything is done.
+                        return parser.say(LONG_OPAQUE);
                     }
                     push(parser, verb, key, flags)
                 }
-                (_, Err(BAD_OPAQUE)) => parser.say(BAD_OPAQUE),
                 (_, Err(_)) => parser.say("CLIENT_ERROR invalid or duplicate flag\r\n"),
             }
         }
@@ -118,10 +121,14 @@ fn set(parser: &mut Parser<'_>) -> Step {
     if flags.cas.is_some() && matches!(mode, Mode::Set | Mode::Replace) {
         mode = Mode::Cas;
     }
+    if flags.long_opaque {
+        return parser.refuse_value(size, LONG_OPAQUE);
+    }
     let key_len = key.of(parser.bytes, &parser.out.decoded).len();
     if !parser.item_fits(key_len, flags.client_flags, size) {
         parser.push(key, Kind::Drop);
-        return parser.refuse_value(size, TOO_LARGE);
+        parser.pass_over(size);
+        return parser.refuse(Key::default(), Refusal::TooLarge, false);
     }
     match parser.value(size) {
         Err(step) => step,
@@ -130,7 +137,7 @@ fn set(parser: &mut Parser<'_>) -> Step {
                 mode,
                 flags: flags.client_flags,
                 exptime: flags.exptime.unwrap_or(0).into(),
-                cas: flags.cas.unwrap_or(0),
+                cas: flags.cas.filter(|_| parser.rules.with_cas).unwrap_or(0),
                 new_cas: flags.new_cas,
                 vivify: flags.vivify.map(i64::from),
                 value,
@@ -139,7 +146,7 @@ fn set(parser: &mut Parser<'_>) -> Step {
             parser.done_with(value)
         }
         Ok((value, false)) => {
-            parser.say("CLIENT_ERROR bad data chunk\r\n");
+            parser.refuse(Key::default(), Refusal::BadChunk, false);
             parser.done_with(value)
         }
     }
@@ -154,6 +161,7 @@ fn flags(
 ) -> (Key, Result<(Flags, Option<u8>), &'static str>) {
     let bytes = parser.bytes;
     let words = parser.words.all();
+    let with_cas = parser.rules.with_cas;
     let mut key = Key::new(words[1]);
     let mut flags = Flags {
         delta: 1,
@@ -162,7 +170,6 @@ fn flags(
     };
     let mut mode = None;
     let mut mistake = None;
-    let mut has_long_opaque = false;
     let mut seen = 0_u128;
     if let (Some(from), Some(last)) = (words.get(first), words.last()) {
         flags.text = Span::new(from.start as usize..last.end());
@@ -193,7 +200,7 @@ fn flags(
             b'T' => flags.exptime = seconds(),
             b'R' => flags.recache = seconds(),
             b'l' | b'h' => flags.before = true,
-            b'O' => has_long_opaque |= word.len > OPAQUE_MAX,
+            b'O' => flags.long_opaque |= word.len > OPAQUE_MAX,
             b'P' | b'L' | b'k' | b's' | b't' | b'c' | b'f' => {}
             b'v' => flags.value = true,
             b'u' => flags.no_update = true,
@@ -208,7 +215,7 @@ fn flags(
                 None => mistake = Some(BAD_TOKEN),
             },
             b'E' => match number::unsigned64(token) {
-                Some(number) => flags.new_cas = Some(number),
+                Some(number) => flags.new_cas = Some(number).filter(|_| with_cas),
                 None => mistake = Some(BAD_TOKEN),
             },
             b'x' => flags.drops_value = true,
@@ -227,6 +234,5 @@ fn flags(
             _ => return (key, Err(BAD_FLAG)),
         }
     }
-    let mistake = mistake.or(has_long_opaque.then_some(BAD_OPAQUE));
     (key, mistake.map_or(Ok((flags, mode)), Err))
 }

@@ -32,9 +32,9 @@ pub mod udp;
 
 pub(crate) use binary::{MAGIC_RESPONSE, drop_key};
 pub use command::{
-    Command, Commands, Flags, Get, Key, Kind, Mode, Request, Span, Status, Store, Verb, What,
+    Command, Commands, Flags, Get, Key, Kind, Mode, Refusal, Request, Span, Status, Store, Verb,
+    What,
 };
-pub(crate) use line::TOO_LARGE;
 pub(crate) use stream::ITEM_HEADER;
 pub use stream::{Parsed, Protocol, Rules, State, Stream, Users};
 

@@ -70,6 +70,62 @@ pub(crate) fn signed32(text: &[u8]) -> Option<i32> {
     }
 }
 
+/// A fraction as C's `strtod` finds it, with a blank behind it or nothing: in decimal or hexadecimal,
+/// or in words. One that is not 0 and nearer to it than a normal number, or beyond the largest, is
+/// none.
+pub(super) fn decimal(text: &[u8]) -> Option<f64> {
+    let mut parts = text.split(|byte| is_blank(*byte));
+    let text = std::str::from_utf8(parts.find(|part| !part.is_empty())?).ok()?;
+    let (sign, magnitude) = match text.as_bytes() {
+        [b'-', ..] => (-1.0, &text[1..]),
+        [b'+', ..] => (1.0, &text[1..]),
+        _ => (1.0, text),
+    };
+    let lower = magnitude.to_ascii_lowercase();
+    if lower == "inf" || lower == "infinity" {
+        return Some(sign * f64::INFINITY);
+    }
+    if let Some(rest) = lower.strip_prefix("nan") {
+        let inner = rest
+            .strip_prefix('(')
+            .and_then(|rest| rest.strip_suffix(')'));
+        let is_tag = |tag: &str| {
+            tag.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        };
+        return (rest.is_empty() || inner.is_some_and(is_tag)).then_some(f64::NAN);
+    }
+    if !lower.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
+        return None;
+    }
+    let (value, is_zero) = match lower.strip_prefix("0x") {
+        Some(digits) => hexadecimal(digits)?,
+        None => {
+            let digits = lower.split('e').next()?;
+            let is_zero = !digits.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+            (lower.parse().ok()?, is_zero)
+        }
+    };
+    (is_zero || f64::is_normal(value)).then_some(sign * value)
+}
+
+/// What hexadecimal digits, with a point among them and an exponent of two behind them, stand for,
+/// and whether that is 0.
+fn hexadecimal(text: &str) -> Option<(f64, bool)> {
+    let (digits, exponent) = match text.split_once('p') {
+        Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let (mut value, mut count) = (0.0, 0);
+    for digit in whole.chars().chain(part.chars()) {
+        value = value * 16.0 + f64::from(digit.to_digit(16)?);
+        count += 1;
+    }
+    let exponent = exponent.checked_sub(4 * part.len() as i32)?;
+    (count > 0).then(|| (value * 2_f64.powi(exponent), value == 0.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,5 +162,41 @@ mod tests {
             assert_eq!(signed32(text.as_bytes()), *signed, "{text:?}");
         }
         assert_eq!(unsigned32(b"4294967296"), Some(0));
+    }
+
+    #[test]
+    fn fractions_are_read_as_in_c() {
+        for (text, value) in [
+            ("2", Some(2.0)),
+            ("+.5", Some(0.5)),
+            ("-5.", Some(-5.0)),
+            ("\t1e2\tand more", Some(100.0)),
+            ("0x1", Some(1.0)),
+            ("-0X1.8p1", Some(-3.0)),
+            ("0x.8", Some(0.5)),
+            ("INF", Some(f64::INFINITY)),
+            ("-infinity", Some(f64::NEG_INFINITY)),
+            ("0e999", Some(0.0)),
+            ("1e999", None),
+            ("1e-400", None),
+            ("1e-310", None),
+            ("0x1p9999", None),
+            ("0x", None),
+            ("0x.", None),
+            ("0xg", None),
+            ("1e", None),
+            ("1e5x", None),
+            ("--1", None),
+            ("+-1", None),
+            ("nanx", None),
+            ("nan(", None),
+            ("", None),
+            ("x", None),
+        ] {
+            assert_eq!(decimal(text.as_bytes()), value, "{text:?}");
+        }
+        for text in ["nan", "-NaN", "nan(0x1_a)"] {
+            assert!(decimal(text.as_bytes()).is_some_and(f64::is_nan), "{text}");
+        }
     }
 }

@@ -70,6 +70,8 @@ pub struct Stream {
     pub state: State,
     /// It must say who it is before anything else.
     pub is_stranger: bool,
+    /// It is a datagram: nothing comes behind its bytes.
+    pub is_datagram: bool,
 }
 
 /// Users and their passwords (`-Y`).

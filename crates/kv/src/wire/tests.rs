@@ -152,7 +152,7 @@ fn a_get_goes_on_where_it_was_cut() {
             let stream = |state| Stream {
                 protocol: Protocol::Ascii,
                 state,
-                is_stranger: false,
+                ..Stream::default()
             };
             let all = parsed(&Rules::default(), &mut stream(before), [bytes]);
             let mut commands = Commands::default();
@@ -219,10 +219,33 @@ fn a_line_of_keys_ends_where_commands_are_enough_and_goes_on() {
 #[test]
 fn keys_too_long_are_refused_with_all_others_of_their_line() {
     let long = "k".repeat(251);
-    let say = format!("Say({:?})", BAD_FORMAT);
-    for line in [format!("get a {long}\r\n"), format!("delete {long}\r\n")] {
-        assert_eq!(kinds(line.as_bytes()), [&say[..]]);
+    let say = format!("Say({BAD_FORMAT:?})");
+    let line = format!("delete {long}\r\n");
+    assert_eq!(kinds(line.as_bytes()), [&say[..]]);
+    // What is before them is fetched all the same.
+    for (verb, touch) in [("get", None), ("gat 9", Some(9))] {
+        let fetch = format!("{:?}", Kind::Fetch { touch });
+        let line = format!("{verb} a {long} b\r\n");
+        assert_eq!(kinds(line.as_bytes()), [fetch, say.clone()]);
     }
+}
+
+#[test]
+fn lines_that_fit_no_buffer_end_the_connection_however_they_come() {
+    let incr = |blanks: usize| format!("incr n {}1\r\n", " ".repeat(blanks)).into_bytes();
+    let fits = 16_384 - incr(0).len();
+    assert!(kinds(&incr(fits))[0].starts_with("Arithmetic"));
+    assert_eq!(kinds(&incr(fits + 1)), ["Close"]);
+    let keys = |verb: &str| format!("{verb}{}\r\n", " a".repeat(9_000)).into_bytes();
+    assert_eq!(kinds(&keys("gat 0")), ["Close"]);
+    assert_eq!(kinds(&keys("get")).len(), 9_000);
+    // A datagram comes whole.
+    let mut stream = Stream {
+        is_datagram: true,
+        ..Stream::default()
+    };
+    let seen = parsed(&Rules::default(), &mut stream, [&keys("gat 0")[..]]);
+    assert_eq!(seen.len(), 9_000);
 }
 
 #[test]
@@ -240,7 +263,7 @@ fn values_too_large_are_passed_over_and_take_the_item_along() {
         matches!(kinds[..], ["Drop", _, get] if get.starts_with("Get")),
         "{kinds:?}"
     );
-    assert!(kinds[1].contains("too large"), "{kinds:?}");
+    assert!(kinds[1].contains("TooLarge"), "{kinds:?}");
 }
 
 #[test]
@@ -252,8 +275,8 @@ fn strangers_are_heard_when_they_say_who_they_are() {
     let enter = |value: &str| {
         let mut stream = Stream {
             protocol: Protocol::Ascii,
-            state: State::Between,
             is_stranger: true,
+            ..Stream::default()
         };
         let bytes = format!("set x 0 0 {}\r\n{value}\r\nget a\r\n", value.len());
         let seen = parsed(&rules, &mut stream, bytes.as_bytes().chunks(1));

@@ -18,14 +18,17 @@
 //! `DIFFERENTIAL_SECONDS` says how long each test goes on, `DIFFERENTIAL_SEED` where it begins, and
 //! `DIFFERENTIAL_TRACE` has all told that is sent and answered.
 
+mod counters;
+mod full;
 mod generate;
 mod pair;
 mod same;
 mod seconds;
+mod setups;
 mod statistics;
 
 use generate::{Generator, Random};
-use pair::Pair;
+use pair::{Pair, Setup};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
@@ -42,8 +45,12 @@ fn given_seed() -> u64 {
 }
 
 /// Runs a test's steps with a new seed each, until the time is up.
-fn repeat(mut step: impl FnMut(&mut Pair, &mut Generator)) {
-    let Some(mut pair) = Pair::start() else {
+fn repeat(step: impl FnMut(&mut Pair, &mut Generator)) {
+    repeat_with(Setup::Usual, step);
+}
+
+fn repeat_with(setup: Setup, mut step: impl FnMut(&mut Pair, &mut Generator)) {
+    let Some(mut pair) = Pair::started(setup) else {
         return eprintln!("skipped: there is no memcached on this machine");
     };
     // 1.6.18 changes a number in place, and fills it up with blanks, where none of its threads
@@ -67,7 +74,7 @@ fn repeat(mut step: impl FnMut(&mut Pair, &mut Generator)) {
                 resume_unwind(difference);
             }
             // All that both have done, done again by others: what differs again is a difference.
-            pair = Pair::start().expect("it did before");
+            pair = Pair::started(setup).expect("it did before");
             (first..=seed).for_each(|seed| round(&mut pair, seed));
             eprintln!("seed {seed}: it differed once, and not again");
         }
@@ -132,6 +139,8 @@ fn commands_together_and_in_pieces() {
         let is_binary = generator.random.one_in(3);
         // Behind a line that is wrong, the next command would be a part of its value's line.
         generator.has_wrong_ends = false;
+        // With a key that is too long memcached drops the answers before it.
+        generator.has_long_keys = false;
         generator.has_numbers_apart = true;
         let mut bytes = Vec::new();
         for _ in 0..1 + generator.random.below(30) {
@@ -150,6 +159,7 @@ fn commands_together_and_in_pieces() {
 fn mistakes() {
     repeat(|pair, generator| {
         generator.has_wrong_lengths = true;
+        generator.has_long_keys = false;
         let command = match generator.random.one_in(3) {
             true => generator.binary(),
             false => generator.ascii(),
@@ -213,16 +223,16 @@ fn as_time_passes() {
 }
 
 #[test]
-fn keys_before_one_that_is_too_long_are_touched() {
+fn keys_before_one_that_is_too_long_are_fetched() {
     let Some(mut pair) = Pair::start() else {
         return eprintln!("skipped: there is no memcached on this machine");
     };
     let long = "k".repeat(251);
-    for verb in ["gat", "gats"] {
+    for verb in ["get", "gets", "gat -1", "gats -1"] {
         for text in [
             "set a 0 0 1\r\nx\r\nset b 0 0 1\r\ny\r\nset c 0 0 1\r\nz\r\n".to_owned(),
-            format!("{verb} -1 a b {long} c\r\n"),
-            "get a b c\r\n".to_owned(),
+            format!("{verb} a b {long} c\r\n"),
+            "me a\r\nme b\r\nme c\r\nget a b c\r\n".to_owned(),
         ] {
             pair.compare_whole(text.as_bytes(), &[text.len()], false);
         }
@@ -236,10 +246,12 @@ fn long_lines() {
             "get", "gets", "gat 0", "set", "incr", "mg", "ms", "nonsense", "  get",
         ];
         let word = words[generator.random.below(words.len())];
-        let length = match generator.random.below(3) {
+        let length = match generator.random.below(4) {
             0 => 2000 + generator.random.below(100),
             1 => 100 + generator.random.below(400),
-            _ => 2000 + generator.random.below(12_000),
+            // As long as their buffer, and longer.
+            2 => 16_384 - 4 + generator.random.below(8),
+            _ => 2000 + generator.random.below(18_000),
         };
         let fill = ["x", " x", " a", " ", " k v", "\0"];
         let fill = fill[generator.random.below(fill.len())];

@@ -3,10 +3,12 @@
 use crate::same::same;
 use rhythm_kv::server::{Address, Server};
 use rhythm_kv::shared::{Listen, Settings};
+use std::ffi::OsString;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,74 @@ pub(crate) const MEMORY: u64 = 256;
 const NEVER: Duration = Duration::from_secs(10);
 /// In front of the commands in a datagram.
 const FRAME: &[u8] = b"\x12\x34\0\0\0\x01\0\0";
+
+/// How both are started, beside what all have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Setup {
+    Usual,
+    /// `-C`
+    WithoutCas,
+    /// `-F`
+    WithoutFlush,
+    /// `-Y`, with a user whose password is `secret`; over TCP alone.
+    WithUsers,
+    /// `-M`, with so little memory that it is soon full.
+    Full,
+}
+
+impl Setup {
+    /// For memcached.
+    fn args(self, folder: &Path) -> Vec<OsString> {
+        let args = |args: &[&str]| args.iter().map(OsString::from).collect();
+        match self {
+            Setup::Usual => args(&[]),
+            Setup::WithoutCas => args(&["-C"]),
+            Setup::WithoutFlush => args(&["-F"]),
+            Setup::WithUsers => {
+                let path = folder.join("users");
+                std::fs::write(&path, "user:secret\n").expect("a temporary folder");
+                vec!["-Y".into(), path.into()]
+            }
+            Setup::Full => args(&["-M"]),
+        }
+    }
+
+    /// In MiB.
+    fn memory(self) -> u64 {
+        match self {
+            Setup::Full => 8,
+            _ => MEMORY,
+        }
+    }
+
+    fn has_udp(self) -> bool {
+        self != Setup::WithUsers
+    }
+
+    /// For ours.
+    fn settings(self) -> Settings {
+        let listen = Listen {
+            host: Some("127.0.0.1".to_owned()),
+            port: None,
+        };
+        let users = match self {
+            Setup::WithUsers => vec![(b"user".to_vec(), b"secret".to_vec())],
+            _ => Vec::new(),
+        };
+        Settings {
+            port: Some(0),
+            udp_port: self.has_udp().then_some(0),
+            listen: vec![listen],
+            memory: self.memory() << 20,
+            threads: 1,
+            cas: self != Setup::WithoutCas,
+            flush: self != Setup::WithoutFlush,
+            evict: self != Setup::Full,
+            users: Arc::new(users),
+            ..Settings::default()
+        }
+    }
+}
 
 /// A memcached that ends with the test.
 struct Theirs {
@@ -41,7 +111,7 @@ pub(crate) struct Pair {
     ours: Option<Server>,
     _theirs: Theirs,
     tcp: [SocketAddr; 2],
-    udp: [UdpSocket; 2],
+    udp: Option<[UdpSocket; 2]>,
 }
 
 impl Drop for Pair {
@@ -57,7 +127,7 @@ impl Drop for Pair {
 }
 
 /// Starts memcached on free ports, if there is one.
-fn start_theirs() -> Option<(Theirs, [u16; 2])> {
+fn start_theirs(setup: Setup) -> Option<(Theirs, [Option<u16>; 2])> {
     // Of one that is to be started while another goes on, the ports must not be those of the other.
     static STARTED: AtomicU32 = AtomicU32::new(0);
     let count = STARTED.fetch_add(1, Ordering::Relaxed);
@@ -65,7 +135,8 @@ fn start_theirs() -> Option<(Theirs, [u16; 2])> {
     let folder = std::env::temp_dir().join(unique);
     std::fs::create_dir_all(&folder).expect("a temporary folder");
     let ports = folder.join("ports");
-    let memory = MEMORY.to_string();
+    let memory = setup.memory().to_string();
+    let udp = if setup.has_udp() { "-1" } else { "0" };
     let args = [
         "-u",
         "root",
@@ -74,7 +145,7 @@ fn start_theirs() -> Option<(Theirs, [u16; 2])> {
         "-p",
         "-1",
         "-U",
-        "-1",
+        udp,
         "-t",
         "1",
         "-X",
@@ -86,6 +157,7 @@ fn start_theirs() -> Option<(Theirs, [u16; 2])> {
     let started = Command::new("memcached")
         .args(args)
         .arg(memory)
+        .args(setup.args(&folder))
         .env("MEMCACHED_PORT_FILENAME", &ports)
         .stderr(Stdio::null())
         .spawn();
@@ -107,12 +179,9 @@ fn start_theirs() -> Option<(Theirs, [u16; 2])> {
         std::thread::sleep(Duration::from_millis(10));
     };
     let port = |protocol: &str| {
-        let line = text
-            .lines()
-            .find(|line| line.starts_with(protocol))
-            .expect("both are on");
+        let line = text.lines().find(|line| line.starts_with(protocol))?;
         let port = line.rsplit(' ').next().expect("a port");
-        port.parse().expect("a number")
+        Some(port.parse().expect("a number"))
     };
     let ports = [port("TCP"), port("UDP")];
     Some((theirs, ports))
@@ -120,35 +189,32 @@ fn start_theirs() -> Option<(Theirs, [u16; 2])> {
 
 impl Pair {
     pub(crate) fn start() -> Option<Pair> {
-        let (theirs, ports) = start_theirs()?;
-        let settings = Settings {
-            port: Some(0),
-            udp_port: Some(0),
-            listen: vec![Listen {
-                host: Some("127.0.0.1".to_owned()),
-                port: None,
-            }],
-            memory: MEMORY << 20,
-            threads: 1,
-            ..Settings::default()
-        };
-        let ours = Server::start(settings, |_| ()).expect("free ports");
+        Pair::started(Setup::Usual)
+    }
+
+    pub(crate) fn started(setup: Setup) -> Option<Pair> {
+        let (theirs, ports) = start_theirs(setup)?;
+        let ours = Server::start(setup.settings(), |_| ()).expect("free ports");
         let address = |udp: bool| {
             let mut found = ours.addresses().iter().filter_map(|address| match address {
                 Address::Tcp(at) if !udp => Some(*at),
                 Address::Udp(at) if udp => Some(*at),
                 _ => None,
             });
-            found.next().expect("both are on")
+            found.next()
         };
-        let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let tcp = [address(false), at(ports[0])];
+        let at = |port: Option<u16>| port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let tcp = [address(false), at(ports[0])].map(|at| at.expect("it is on"));
         let udp = [address(true), at(ports[1])].map(|to| {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-            socket.connect(to).expect("an address of this machine");
+            socket.connect(to?).expect("an address of this machine");
             socket.set_read_timeout(Some(NEVER)).expect("a time");
-            socket
+            Some(socket)
         });
+        let udp = match udp {
+            [Some(ours), Some(theirs)] => Some([ours, theirs]),
+            _ => None,
+        };
         Some(Pair {
             seed: 0,
             apart: None,
@@ -249,7 +315,8 @@ impl Pair {
 
     /// Sends a command in a datagram, with `mark` behind it, whose answer ends the answers.
     pub(crate) fn compare_datagram(&mut self, command: &[u8], mark: &[u8], answer: &[u8]) {
-        let [ours, theirs] = self.udp.each_ref().map(|socket| {
+        let udp = self.udp.as_ref().expect("it is on");
+        let [ours, theirs] = udp.each_ref().map(|socket| {
             let datagram = [FRAME, command, mark].concat();
             if datagram.len() > 60_000 {
                 return Vec::new();

@@ -1,9 +1,16 @@
 //! What both tell of themselves: the same names in the same order, and the same settings.
 
+use crate::generate::{self, packet};
 use crate::pair::{Pair, ask};
 
 /// Settings that each has its own of.
-const OWN_SETTINGS: &[&str] = &["tcpport", "udpport", "inter", "hash_algorithm"];
+const OWN_SETTINGS: &[&str] = &[
+    "tcpport",
+    "udpport",
+    "inter",
+    "hash_algorithm",
+    "read_buf_mem_limit",
+];
 /// What memcached tells of its workings as they are set.
 const SETTINGS_WITHOUT_MEANING: &[&str] = &[
     "oldest",
@@ -20,7 +27,6 @@ const SETTINGS_WITHOUT_MEANING: &[&str] = &[
     "temporary_ttl",
     "watcher_logbuf_size",
     "worker_logbuf_size",
-    "read_buf_mem_limit",
     "ext_item_size",
     "ext_item_age",
     "ext_low_ttl",
@@ -52,14 +58,8 @@ const WITHOUT_MEANING: &[&str] = &[
     "response_obj_count",
     "response_obj_bytes",
     "read_buf_count",
-    "read_buf_bytes",
     "read_buf_bytes_free",
-    "read_buf_oom",
     "reserved_fds",
-    "get_expired",
-    "get_flushed",
-    "listen_disabled_num",
-    "time_in_listen_disabled_us",
     "hash_is_expanding",
     "malloc_fails",
     "log_worker_dropped",
@@ -148,6 +148,7 @@ impl Pair {
                 "{command}"
             );
         }
+        self.compare_prefixes();
         let [ours, theirs] = ask_both(b"stats settings").map(|answer| stats(&answer));
         compare_names(&ours, &theirs, SETTINGS_WITHOUT_MEANING, &[]);
         for (name, theirs) in &theirs {
@@ -162,8 +163,80 @@ impl Pair {
     }
 }
 
+impl Pair {
+    /// What is counted of prefixes, in whatever order it is told, and the topics of the binary
+    /// protocol that are not told of by numbers of one's own.
+    fn compare_prefixes(&mut self) {
+        let mut lines = [self.connect(0), self.connect(1)];
+        let large = format!("p:l 0 0 2000000\r\n{}", "x".repeat(2_000_000));
+        for line in [
+            "stats detail on",
+            "set p:a 0 0 1\r\nxyz",
+            "set p:a 0 0 1\r\nx",
+            &format!("set {large}"),
+            &format!("add {large}"),
+            "set q:a 0 0 x",
+            "append q:b 0 0 1\r\nx",
+            &format!("get p:a p:b {} q:a", "k".repeat(251)),
+            &format!("gat 0 q:a {}", "k".repeat(251)),
+            "gat 0 p:a q:a",
+            "ms r:a 1\r\nx",
+            "mg r:a v",
+            "md r:a",
+            "incr q:n 1",
+            "touch q:n 1",
+            "delete p:b",
+            "delete none",
+        ] {
+            let line = format!("{line}\r\n").into_bytes();
+            let [ours, theirs] =
+                (lines.each_mut()).map(|stream| ask(stream, &line, b"mn\r\n", b"MN\r\n"));
+            self.assert_same(&line, &ours, &theirs);
+        }
+        let (noop, answer) = generate::noop();
+        let mut packets = [self.connect(0), self.connect(1)];
+        let large = vec![b'x'; 2_000_000];
+        for packet in [
+            packet(0x01, &[0; 8], b"s:a", b"x", 0),
+            packet(0x01, &[0; 8], b"s:b", &large, 0),
+            packet(0x0e, &[], b"s:b", &large, 0),
+            packet(0x0e, &[], b"\xff\xfe:b", b"x", 0),
+            packet(0x00, &[], b"s\0:b", &[], 0),
+            packet(0x1c, &[0; 4], b"s:b", &[], 0),
+            packet(0x04, &[], b"s:b", &[], 0),
+            packet(0x10, &[], b"conns", &[], 0),
+            packet(0x10, &[], b"extstore", &[], 0),
+            packet(0x10, &[], b"sizes", &[], 0),
+            packet(0x10, &[], b"sizes_disable", &[], 0),
+            packet(0x10, &[], b"sizesx", &[], 0),
+            packet(0x10, &[], b"detail", &[], 0),
+            packet(0x10, &[], b"detail x", &[], 0),
+            packet(0x10, &[], b"detail on", &[], 0),
+        ] {
+            let [ours, theirs] =
+                (packets.each_mut()).map(|stream| ask(stream, &packet, &noop, &answer));
+            self.assert_same(&packet, &ours, &theirs);
+        }
+        let sorted = |dump: Vec<u8>| {
+            let mut lines: Vec<_> = dump.split(|byte| *byte == b'\n').collect();
+            lines.sort_unstable();
+            lines.join(&b'\n')
+        };
+        let dump = b"stats detail dump\r\n";
+        let [ours, theirs] =
+            (lines.each_mut()).map(|stream| sorted(ask(stream, dump, b"mn\r\n", b"MN\r\n")));
+        self.assert_same(dump, &ours, &theirs);
+        // The head of the binary answer tells the length.
+        let dump = packet(0x10, &[], b"detail dump", &[], 0);
+        let [ours, theirs] =
+            (packets.each_mut()).map(|stream| sorted(ask(stream, &dump, &noop, &answer)));
+        assert_eq!(ours.len(), theirs.len());
+        assert!(ours.windows(4).any(|bytes| bytes == b" \xff\xfe "));
+    }
+}
+
 /// Names and values of statistics.
-fn stats(answer: &[u8]) -> Vec<(String, String)> {
+pub(crate) fn stats(answer: &[u8]) -> Vec<(String, String)> {
     let text = String::from_utf8_lossy(answer);
     let lines = text.lines().filter_map(|line| line.strip_prefix("STAT "));
     let split = |line: &str| match line.split_once(' ') {

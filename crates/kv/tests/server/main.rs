@@ -7,6 +7,7 @@ mod kept;
 mod observing;
 mod pipelined;
 mod refused;
+mod tools;
 
 use rhythm_kv::server::{Address, Server};
 use rhythm_kv::shared::{Listen, Settings};
@@ -169,6 +170,10 @@ fn clients_beyond_the_limit_wait_if_asked() {
         assert_eq!(heard.expect_err("no answer").kind(), ErrorKind::WouldBlock);
         client.set_read_timeout(Some(NEVER)).expect("a time");
     }
+    let listens = ["accepting_conns", "listen_disabled_num"];
+    let told = |stream: &mut TcpStream| listens.map(|name| stat(stream, name));
+    let [accepts, disabled] = told(&mut let_in[0]);
+    assert!(accepts == 0 && (1..=2).contains(&disabled), "{disabled}");
     // One who gives up is nobody's loss.
     drop(waiting.remove(0));
     drop(let_in);
@@ -182,6 +187,27 @@ fn clients_beyond_the_limit_wait_if_asked() {
     for reader in readers {
         reader.join().expect("each is let in");
     }
+    // It is there when the others are gone, and takes others from then on.
+    let mut last = running.connect();
+    expect(&mut last, "mn\r\n", "MN\r\n");
+    assert_eq!(stat(&mut last, "accepting_conns"), 1);
+    assert!(stat(&mut last, "time_in_listen_disabled_us") > 50_000);
+}
+
+/// A number that `stats` tells.
+fn stat(stream: &mut TcpStream, name: &str) -> u64 {
+    stream.write_all(b"stats\r\nmn\r\n").expect("it reads");
+    let mut text = Vec::new();
+    while !text.ends_with(b"MN\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("an answer");
+        text.push(byte[0]);
+    }
+    let text = String::from_utf8(text).expect("text");
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("STAT "));
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let number = value.unwrap_or_else(|| panic!("{name} is told: {text}"));
+    number.parse().expect("a number")
 }
 
 #[test]

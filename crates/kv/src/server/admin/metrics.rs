@@ -102,7 +102,10 @@ fn commands(shared: &Shared, to: &mut Writer<'_>) -> fmt::Result {
     }
     to.counters("keys", "Keys of commands, by what became of them", outcomes)?;
     let refused = [
-        ("too_large", total(Counter::StoreTooLarge)),
+        (
+            "too_large",
+            total(Counter::StoreTooLarge) + total(Counter::BinaryTooLarge),
+        ),
         ("no_memory", total(Counter::StoreNoMemory)),
     ];
     to.counters(

@@ -45,7 +45,8 @@ fn commands(shared: &Shared, board: &mut Dashboard) {
     let all = total(Counter::Commands);
     let hits = Value::Ratio(total(Counter::GetHits), gets);
     let cpu = process::cpu_time().as_secs_f64();
-    let refused = total(Counter::StoreTooLarge) + total(Counter::StoreNoMemory);
+    let too_large = total(Counter::StoreTooLarge) + total(Counter::BinaryTooLarge);
+    let refused = too_large + total(Counter::StoreNoMemory);
     let (per_second, seconds) = (Unit::PerSecond, Unit::Seconds);
     let figures = vec![
         Figure::new("Commands", Value::Rate(all), per_second),

@@ -27,7 +27,7 @@ use crate::cohort::{Cohort, Source};
 use crate::execute::Turn;
 use crate::shared::{Counter, Place, Shared};
 use crate::store::Worker as StoreWorker;
-use crate::wire::{Protocol, Rules, State, Stream, udp};
+use crate::wire::{Protocol, Rules, Stream, udp};
 use datagram::DatagramLane;
 use lane::{Lane, SEND_BYTES, UNSENT_MAX};
 pub(super) use relief::held_least;
@@ -69,6 +69,8 @@ pub(super) struct Worker {
     /// Connections for which there is no place yet; nothing is read from them.
     waiting: VecDeque<ConnectionId>,
     look_for_places_at: Option<Time>,
+    /// Since when there are any, and that there are.
+    waits: Option<(Time, Place)>,
     /// What all connections hold, and how much that may ever be.
     held: usize,
     held_most: usize,
@@ -109,6 +111,7 @@ impl Worker {
             resumed: VecDeque::new(),
             waiting: VecDeque::new(),
             look_for_places_at: None,
+            waits: None,
             held: 0,
             held_most,
             dropped: Sparse::default(),
@@ -145,8 +148,8 @@ impl Worker {
                 true => Protocol::Ascii,
                 false => self.shared.settings.protocol,
             },
-            state: State::Between,
             is_stranger: has_users,
+            ..Stream::default()
         };
         self.clients.insert(id, Client::new(place, stream, now));
     }
@@ -162,6 +165,20 @@ impl Worker {
         }
         let waits = !self.waiting.is_empty();
         self.look_for_places_at = waits.then_some(now + PLACES_EVERY);
+        self.note_waiting(now);
+    }
+
+    /// Clients came to wait, or do so no more.
+    fn note_waiting(&mut self, now: Time) {
+        if self.waiting.is_empty() {
+            if let Some((since, _)) = self.waits.take() {
+                let micros = now.since(since).as_micros() as u64;
+                self.count(Counter::ListenDisabledTime, micros);
+            }
+        } else if self.waits.is_none() {
+            self.count(Counter::ListenDisabled, 1);
+            self.waits = Some((now, self.shared.connected.wait()));
+        }
     }
 
     /// Forgets a connection that is gone, or lets it go.
@@ -306,6 +323,7 @@ impl Handler for Worker {
             port.pause(id);
             self.waiting.push_back(id);
             self.look_for_places_at = Some(now + PLACES_EVERY);
+            self.note_waiting(now);
         }
     }
 
@@ -360,7 +378,11 @@ impl Handler for Worker {
             };
             let peer = datagram.peer;
             let source = Source::Datagram { socket, peer, id };
-            self.cohort.add(source, Stream::default(), commands);
+            let stream = Stream {
+                is_datagram: true,
+                ..Stream::default()
+            };
+            self.cohort.add(source, stream, commands);
         }
         self.run_if_full(port, now);
     }
@@ -392,7 +414,8 @@ impl Handler for Worker {
         }
         let Some(client) = self.clients.get_mut(id) else {
             // It gave up, if it waited.
-            return self.waiting.retain(|waiting| *waiting != id);
+            self.waiting.retain(|waiting| *waiting != id);
+            return self.note_waiting(now);
         };
         if matches!(how, Ended::Failed(_)) {
             return self.forget(id);

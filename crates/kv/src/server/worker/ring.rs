@@ -109,6 +109,7 @@ impl Ring {
         let has_key = match command.kind {
             Kind::Get { .. } | Kind::Store { .. } | Kind::Delete { .. } => true,
             Kind::Arithmetic { .. } | Kind::Touch { .. } | Kind::Meta { .. } | Kind::Drop => true,
+            Kind::Fetch { touch } => touch.is_some(),
             Kind::Binary { index } => {
                 let what = parsed.commands.binary[index as usize].what;
                 !matches!(
@@ -366,14 +367,13 @@ fn text(cohort: &Cohort, part: &Part, at: usize) -> (Vec<u8>, Asked) {
             };
             (text, Asked::Key)
         }
-        // It may be one key of a `gat` whose line has a mistake behind it.
-        Kind::Touch { exptime, quiet } => match quiet {
-            true => (
-                line("touch ", &format!(" {exptime} noreply\r\n")),
-                Asked::Quiet,
-            ),
-            false => (line("touch ", &format!(" {exptime}\r\n")), Asked::Line),
-        },
+        // One key of a `gat` whose line has a mistake behind it.
+        Kind::Fetch {
+            touch: Some(exptime),
+        } => (
+            line("touch ", &format!(" {exptime} noreply\r\n")),
+            Asked::Quiet,
+        ),
         Kind::Drop => (drop_key(key), Asked::Unseen),
         kind => {
             let flushes = flushes(kind, parsed.commands);
@@ -407,7 +407,7 @@ pub(super) fn flushes(kind: Kind, commands: &Commands) -> bool {
 fn is_quiet(kind: Kind, commands: &Commands) -> bool {
     match kind {
         Kind::Store { quiet, .. } | Kind::Delete { quiet } | Kind::Flush { quiet, .. } => quiet,
-        Kind::Arithmetic { quiet, .. } => quiet,
+        Kind::Arithmetic { quiet, .. } | Kind::Touch { quiet, .. } => quiet,
         Kind::Meta { index, .. } => commands.meta[index as usize].quiet,
         _ => true,
     }

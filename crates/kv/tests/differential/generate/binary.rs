@@ -11,7 +11,7 @@ pub(crate) fn noop() -> (Vec<u8>, Vec<u8>) {
     (request, answer)
 }
 
-fn packet(opcode: u8, extras: &[u8], key: &[u8], value: &[u8], cas: u64) -> Vec<u8> {
+pub(crate) fn packet(opcode: u8, extras: &[u8], key: &[u8], value: &[u8], cas: u64) -> Vec<u8> {
     let body = (extras.len() + key.len() + value.len()) as u32;
     let mut packet = vec![0x80, opcode];
     packet.extend((key.len() as u16).to_be_bytes());

@@ -2,7 +2,7 @@
 
 mod binary;
 
-pub(crate) use binary::noop;
+pub(crate) use binary::{noop, packet};
 
 /// A simple generator of random numbers (splitmix64), the same for the same seed.
 pub(crate) struct Random(pub(crate) u64);
@@ -106,6 +106,8 @@ pub(crate) struct Generator {
     pub(crate) has_wrong_ends: bool,
     /// Numbers are changed that nothing else looks at.
     pub(crate) has_numbers_apart: bool,
+    /// Keys may be too long.
+    pub(crate) has_long_keys: bool,
     /// Expiries come about.
     pub(crate) is_near: bool,
 }
@@ -117,6 +119,7 @@ impl Generator {
             has_wrong_lengths: false,
             has_wrong_ends: true,
             has_numbers_apart: false,
+            has_long_keys: true,
             is_near: false,
         }
     }
@@ -278,7 +281,10 @@ impl Generator {
             _ => 1,
         };
         for _ in 0..count {
-            let key = self.key();
+            let key = match self.has_long_keys && self.random.one_in(60) {
+                true => "k".repeat(251),
+                false => self.key(),
+            };
             line += self.random.of(&[" ", " ", "  "]);
             line += &key;
         }
@@ -327,7 +333,10 @@ impl Generator {
                 7 => " h".to_owned(),
                 8 => " l".to_owned(),
                 9 => " q".to_owned(),
-                10 => " Opaque".to_owned(),
+                10 => match self.random.one_in(4) {
+                    true => format!(" O{}", "o".repeat(29 + self.random.below(9))),
+                    false => " Opaque".to_owned(),
+                },
                 // memcached gives the new expiry to the item before, where a number got longer.
                 11 if verb != "ma" => format!(" T{exptime}"),
                 12 if verb == "mg" || verb == "ma" => format!(" N{exptime}"),
@@ -408,6 +417,12 @@ impl Generator {
             "lru tune 10 25 0.1 2.0",
             "lru tune 50 50 0.1 2.0",
             "lru tune 10 25 0 2.0",
+            "lru tune 10 25 0x1 2.0",
+            "lru tune 10 25 -0x1p3 nan",
+            "lru tune 10 25 .5 inf",
+            "lru tune 10 25 1e999 1",
+            "slabs automove ratio 1e-999",
+            "slabs automove ratio 0x1.8p-1",
             "lru_crawler",
             "lru_crawler x",
             "lru_crawler sleep x",
