@@ -26,6 +26,27 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(limit.maximum.unwrap_or(u64::MAX))
 }
 
+/// Has the system let this process, and those that it starts, open so many files, where it lets
+/// them open fewer. Only root may, and up to `fs.nr_open`.
+///
+/// # Errors
+///
+/// What the system said: that it may not.
+pub fn allow_open_files(count: u64) -> io::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.maximum.is_some_and(|maximum| maximum < count) {
+        let count = Some(count);
+        setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: count,
+                maximum: count,
+            },
+        )?;
+    }
+    Ok(())
+}
+
 /// Has the system make room in the process's table of open files for so many, before they come.
 ///
 /// A table that is full is doubled when another file is opened, and where the process has several
@@ -61,6 +82,15 @@ mod tests {
         assert!(size() > before);
         make_room_for_files(1).expect("there is room");
         assert!(size() > before);
+    }
+
+    #[test]
+    fn more_files_are_allowed_where_that_is_up_to_this_process() {
+        let before = raise_open_files().expect("raising up to the maximum needs no privilege");
+        allow_open_files(before).expect("it may open so many already");
+        assert_eq!(raise_open_files().expect("as before"), before);
+        // More than any system allows, even root.
+        assert!(allow_open_files(u64::MAX - 1).is_err());
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(super) struct Asked {
     pub(super) answered: usize,
     /// Of these, those that had a value.
     pub(super) hits: usize,
+    /// Of those passed over, the ones whose values were acknowledged.
+    pub(super) gone: Vec<u32>,
     /// The server did not do it, or not all of it.
     pub(super) is_refused: bool,
     /// Sent, or due in open loop.
@@ -37,6 +39,16 @@ pub(super) struct Asked {
     pub(super) input: Vec<u8>,
     /// By datagrams: the part that comes next, and how many the answer has.
     pub(super) part: (u16, u16),
+}
+
+impl Asked {
+    /// So many more of its keys are not there.
+    pub(super) fn pass_over(&mut self, count: usize) {
+        let keys = &self.keys[self.answered..][..count];
+        let stored = keys.iter().filter(|(_, oldest)| *oldest > 0);
+        self.gone.extend(stored.map(|(key, _)| *key));
+        self.answered += count;
+    }
 }
 
 /// A client's way to a node. Where there is no ring, it is all that the client has.
@@ -156,7 +168,8 @@ pub(super) fn judge(
         return Err("a key that was not asked for, or is answered already");
     };
     let (key, oldest) = rest[at];
-    asked.answered += at + 1;
+    asked.pass_over(at);
+    asked.answered += 1;
     asked.hits += 1;
     if !validates {
         return Ok(());

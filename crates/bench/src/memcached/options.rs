@@ -58,6 +58,9 @@ pub struct MemcachedOptions {
     pub rate: Option<f64>,
     /// Whether values are checked.
     pub validate: bool,
+    /// The servers have room for everything: a key whose value was acknowledged and that is not
+    /// there is wrong, and not only missing.
+    pub keeps: bool,
     /// For how long each server is measured, all slices together.
     pub duration: Duration,
     /// The slices of this time, in which the servers take turns.
@@ -93,6 +96,7 @@ impl Default for MemcachedOptions {
             zipf: None,
             rate: None,
             validate: true,
+            keeps: false,
             duration: Duration::from_secs(10),
             slices: 5,
             warmup: Duration::from_millis(200),

@@ -10,6 +10,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// The first bucket of a histogram that is told, in nanoseconds, and how they grow.
+const BUCKET_FIRST: u64 = 1024;
+const BUCKET_GROWS: f64 = 1.1;
+
 /// The result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct MemcachedReport {
@@ -53,14 +57,39 @@ pub struct ServerReport {
     pub lost: u64,
     /// Sum: parts of answers by datagram that came when nobody awaited them any more.
     pub late: u64,
-    /// Sum: requests of an open loop that were due and found no client free until the end.
+    /// Sum: requests of an open loop that were due and found no client free until the end. They
+    /// are among those whose latency is told: what they had waited until then.
     pub never_sent: u64,
     /// Sum: values that are not what must come, by what is wrong.
     pub wrong: BTreeMap<String, Wrong>,
     /// Sum: requests that got no answer, or one that refuses them, by kind.
     pub errors: BTreeMap<String, u64>,
+    /// Sum: how long requests took that ask for keys.
+    pub read_histogram: Vec<Bucket>,
+    /// Sum: how long requests took that write.
+    pub write_histogram: Vec<Bucket>,
     /// Its slices, in time.
     pub slices: Vec<Slice>,
+}
+
+/// Requests that took about as long: a bucket of a histogram, of those with any.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bucket {
+    /// They took no longer than so many microseconds, and longer than those of the bucket before,
+    /// nor less than nine tenths of it.
+    pub until: f64,
+    /// How many.
+    pub count: u64,
+}
+
+impl Bucket {
+    fn all(of: &Histogram<u64>) -> Vec<Bucket> {
+        let buckets = of.iter_log(BUCKET_FIRST, BUCKET_GROWS).map(|step| Bucket {
+            until: step.value_iterated_to() as f64 / 1e3,
+            count: step.count_since_last_iteration(),
+        });
+        buckets.filter(|bucket| bucket.count > 0).collect()
+    }
 }
 
 /// Values that are wrong in the same way.
@@ -199,9 +228,14 @@ impl Counts {
     }
 
     /// A request was due so long before the end, and no client was free.
-    pub(super) fn never_sent(&mut self, waited: Duration) {
+    pub(super) fn never_sent(&mut self, is_write: bool, waited: Duration) {
         self.never_sent += 1;
-        self.read.saturating_record(nanos(waited));
+        let of = if is_write {
+            &mut self.write
+        } else {
+            &mut self.read
+        };
+        of.saturating_record(nanos(waited));
     }
 
     pub(super) fn lost(&mut self) {
@@ -229,7 +263,7 @@ impl Counts {
         wrong.count += 1;
     }
 
-    /// Adds what counts for the whole run; latencies are of a slice.
+    /// Adds what counts for the whole run, but for latencies.
     fn add_sums(&mut self, other: &Counts) {
         self.hits += other.hits;
         self.misses += other.misses;
@@ -303,7 +337,7 @@ impl Tally {
     }
 
     pub(super) fn add(&mut self, counts: &Counts, measured: Duration, cpu: Option<Duration>) {
-        self.sums.add_sums(counts);
+        self.sums.add(counts);
         if counts.lost > 0 && counts.answered() == 0 {
             // Some are lost on any network; a server that answers none does not serve.
             self.sums.error("a slice in which no datagram was answered");
@@ -340,6 +374,8 @@ impl Tally {
             never_sent: sums.never_sent,
             wrong: sums.wrong,
             errors: sums.errors,
+            read_histogram: Bucket::all(&sums.read),
+            write_histogram: Bucket::all(&sums.write),
             slices,
         }
     }
@@ -378,6 +414,13 @@ mod tests {
         assert!((report.read_latency.p50 - 101.0).abs() < 1.0);
         assert!((report.write_latency.p50 - 200.0).abs() < 1.0);
         assert!((report.cpu_us.unwrap() - 1e5 / 401.0).abs() < 1e-6);
+        let [reads, writes] = [&report.read_histogram, &report.write_histogram];
+        let count = |of: &[Bucket]| of.iter().map(|bucket| bucket.count).sum::<u64>();
+        assert_eq!((count(reads), count(writes)), (300, 3));
+        let [write] = writes[..] else {
+            panic!("all took as long: {writes:?}");
+        };
+        assert!((200.0..220.0).contains(&write.until), "{write:?}");
         let servers = vec![report, tally(50, 3)];
         let report = MemcachedReport::new(MemcachedOptions::default(), servers);
         let ratios = &report.ratios[0];
@@ -405,6 +448,16 @@ mod tests {
         counts.error("ERROR");
         let report = Tally::new(&counts).report(String::new(), String::new());
         assert!(!report.passed() && report.errors["ERROR"] == 1);
+    }
+
+    #[test]
+    fn what_was_never_sent_took_as_long_as_it_waited() {
+        let mut counts = Counts::new();
+        counts.read(1, 1, Duration::from_micros(10));
+        counts.never_sent(true, Duration::from_secs(1));
+        let slice = counts.slice(Duration::from_secs(1), None);
+        assert!(slice.read_latency.max < 20.0 && slice.write_latency.p50 > 900_000.0);
+        assert_eq!((slice.requests_per_s, slice.operations_per_s), (1.0, 1.0));
     }
 
     #[test]

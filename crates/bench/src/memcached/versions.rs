@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What is wrong with a version before the one that was acknowledged.
 pub(crate) const OLDER: &str = "a value older than the one acknowledged";
 
+/// And where there is none.
+pub(crate) const GONE: &str = "a key that was stored is not there";
+
 /// In the low half: a write is under way, or nobody knows what became of it.
 const UNDER_WAY: u64 = 1 << 31;
 /// Versions end here; no run writes a key so often.

@@ -285,6 +285,7 @@ impl Worker {
         let mut asked = self.spare.pop().unwrap_or_default();
         asked.keys.clear();
         asked.input.clear();
+        asked.gone.clear();
         (asked.answered, asked.hits, asked.part) = (0, 0, (0, 0));
         asked.is_refused = false;
         let write = match setup.task {
@@ -299,7 +300,7 @@ impl Worker {
                     None => return false,
                 }
             }
-            Task::Measure { .. } => self.choose_write(options.writes, items, versions),
+            Task::Measure { .. } => self.choose_write(items, versions),
         };
         match write {
             Some((key, _)) => asked.keys.push((key, 0)),
@@ -355,14 +356,14 @@ impl Worker {
         }
     }
 
+    /// Whether the next request is to write.
+    fn is_to_write(&mut self) -> bool {
+        f64::from(self.rng.below(1_000_000)) < self.setup.options.writes * 1e4
+    }
+
     /// A key to be written, with its version, if this request is to write and there is one.
-    fn choose_write(
-        &mut self,
-        percent: f64,
-        items: &Items,
-        versions: &Versions,
-    ) -> Option<(u32, u32)> {
-        if f64::from(self.rng.below(1_000_000)) >= percent * 1e4 {
+    fn choose_write(&mut self, items: &Items, versions: &Versions) -> Option<(u32, u32)> {
+        if !self.is_to_write() {
             return None;
         }
         let first = items.choose(&mut self.rng);
@@ -458,7 +459,9 @@ impl Worker {
         // What was due and found no client free has waited until now at least.
         while let Some(mean) = self.mean.filter(|_| self.next_due < self.until) {
             if self.is_measuring(self.next_due) {
-                self.counts.never_sent(self.until.since(self.next_due));
+                let is_write = self.is_to_write();
+                let waited = self.until.since(self.next_due);
+                self.counts.never_sent(is_write, waited);
             }
             self.next_due += self.rng.exponential(mean);
         }

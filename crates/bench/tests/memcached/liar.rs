@@ -22,6 +22,7 @@ pub(crate) enum Lie {
     /// A key with its own value, but not the one asked for.
     AnotherKey,
     OldValue,
+    Forgets,
     BitFlipped,
     /// The first half of the new value and the second of the one before.
     Torn,
@@ -147,6 +148,7 @@ fn get(key: &str, lie: Lie, lies: bool, store: &Store) -> Vec<u8> {
                 value.clone_from(others);
             }
             Lie::OldValue => value.clone_from(before),
+            Lie::Forgets => return b"END\r\n".to_vec(),
             Lie::BitFlipped => value[100] ^= 4,
             Lie::Torn => value[256..].copy_from_slice(&before[256..]),
             Lie::CutShort => value.truncate(500),

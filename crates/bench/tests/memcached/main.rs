@@ -168,6 +168,13 @@ fn nothing_is_wrong_with_memcached_and_both_are_compared() {
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["options"]["value_bytes"], "512");
     assert!(json["servers"][1]["slices"][0]["latency"]["p999"].is_number());
+    for histogram in ["read_histogram", "write_histogram"] {
+        let bucket = &json["servers"][1][histogram][0];
+        assert!(
+            bucket["until"].is_number() && bucket["count"].is_u64(),
+            "{bucket}"
+        );
+    }
 }
 
 #[test]
@@ -232,6 +239,31 @@ fn connections_that_are_lost_cost_requests_and_nothing_is_taken_for_another() {
         "{report}"
     );
     assert!(server.hits > 0 && server.connections > 8, "{report}");
+}
+
+#[test]
+fn what_is_gone_is_missing_or_wrong_where_servers_are_to_keep_everything() {
+    for (lie, keeps) in [
+        (Lie::None, true),
+        (Lie::Forgets, false),
+        (Lie::Forgets, true),
+    ] {
+        let report = load(MemcachedOptions {
+            url: start(lie),
+            keeps,
+            ..brief()
+        });
+        let server = &report.servers[0];
+        let is_gone = lie == Lie::Forgets;
+        assert_eq!(server.misses > 0, is_gone, "{report}");
+        assert_eq!(report.passed(), !(is_gone && keeps), "{report}");
+        let gone = "a key that was stored is not there";
+        assert_eq!(
+            server.wrong.contains_key(gone),
+            is_gone && keeps,
+            "{report}"
+        );
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The sockets that the settings ask for.
 
-use crate::shared::{Listen, Settings};
+use crate::shared::{KEEPALIVE, Listen, Settings};
 use rhythm_net::workers::Entrance;
 use rhythm_net::{DatagramSocket, ListenError, ListenOptions, Listener, Role};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -55,6 +55,7 @@ pub(super) fn bind(settings: &Settings) -> Result<(Vec<Entrance>, Vec<Address>),
     let options = ListenOptions {
         backlog: settings.backlog,
         v6_only: true,
+        keepalive: Some(KEEPALIVE),
         ..ListenOptions::default()
     };
     let mut entrances = Vec::new();

@@ -23,10 +23,14 @@ use crate::wire::Rules;
 use rhythm_net::Time;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// What the server calls itself: the version of memcached whose commands it has, for clients that
 /// look at it, and its own.
 pub const VERSION: &str = concat!("1.6.45-rhythm-", env!("CARGO_PKG_VERSION"));
+/// How long a client says nothing before it is asked whether it is there, and with no answer for
+/// some minutes its connection ends: machines that are gone would take all places in the end.
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(60);
 /// memcached's highest verbosity.
 const VERBOSITY_MAX: u32 = 2;
 

@@ -4,7 +4,7 @@ use super::base64;
 use std::ops::Range;
 
 /// The longest key, in bytes (memcached's `KEY_MAX_LENGTH`).
-pub(super) const KEY_MAX: usize = 250;
+pub(crate) const KEY_MAX: usize = 250;
 /// A part of the bytes that were parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {

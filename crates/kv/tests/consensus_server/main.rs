@@ -32,6 +32,7 @@ fn members(count: usize) -> Vec<Member> {
         name: format!("node-{node}"),
         client: at(2 * node),
         backbone: at(2 * node + 1),
+        place: at(2 * node + 1).to_string(),
     };
     (0..count).map(member).collect()
 }

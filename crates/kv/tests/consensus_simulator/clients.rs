@@ -15,6 +15,9 @@ const TEXTS: usize = 3;
 const TTL: Duration = Duration::from_millis(2500);
 /// What is stored with it.
 const OWN: &[u8] = b"own";
+/// The digit that is appended to numbers that are smaller.
+const MORE: u64 = 7;
+const LONG: u64 = 1_000_000_000;
 
 /// What a client waits for.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +87,8 @@ impl Clients {
             (40..60, _) if is_number => Op::Add(1),
             (60.., _) if is_number => Op::Incr(1 + random.below(3)),
             (40..55, _) => Op::Add(new),
-            (55..85, Some((old, _))) => Op::Cas(old, new),
+            (55..75, Some((old, _))) => Op::Cas(old, new),
+            (75..90, Some((old, _))) if old < LONG => Op::Append(old, 10 * old + MORE),
             _ => Op::Set(new),
         };
         let number = self.histories[at].ask(op);
@@ -97,14 +101,13 @@ impl Clients {
             cas,
             lease: None,
         };
+        let revision = known.map_or(0, |(_, revision)| revision);
         let request = match op {
             Op::Get => Request::Read(Read::Item(key(at))),
             Op::Set(value) => Request::Change(store(Mode::Set, value, 0)),
             Op::Add(value) => Request::Change(store(Mode::Add, value, 0)),
-            Op::Cas(_, value) => {
-                let revision = known.map_or(0, |(_, revision)| revision);
-                Request::Change(store(Mode::Cas, value, revision))
-            }
+            Op::Cas(_, value) => Request::Change(store(Mode::Cas, value, revision)),
+            Op::Append(..) => Request::Change(store(Mode::Append, MORE, revision)),
             Op::Delete => Request::Change(Command::Delete {
                 key: key(at),
                 cas: None,

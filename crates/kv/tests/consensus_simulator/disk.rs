@@ -1,9 +1,12 @@
-//! A disk that forgets, in a crash, what was not synced, or keeps some of it, damaged.
+//! A disk that forgets, in a crash, what was not synced, or keeps some of it, damaged. Where a sync
+//! failed, what it was for is in the system's memory, and will never be on the disk: it is read by
+//! the next process, and gone when the machine dies.
 
 use crate::random::Random;
 use rhythm_kv::consensus::{Disk, Unwritten};
 use std::cell::RefCell;
 use std::io::{Error, ErrorKind};
+use std::ops::Range;
 use std::rc::Rc;
 
 #[derive(Debug, Default)]
@@ -15,6 +18,11 @@ struct State {
     has_no_room: bool,
     /// The machine dies at the so-manieth operation from now.
     dies_in: Option<u64>,
+    /// The next sync fails, which ends the process; and of which bytes one has failed.
+    sync_fails: bool,
+    unsynced: Range<usize>,
+    /// It was the process that ended, and not the machine.
+    lives_on: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -25,6 +33,10 @@ impl SimDisk {
     pub(crate) fn crash(&self, random: &mut Random) -> (Vec<u8>, bool) {
         let mut state = self.0.borrow_mut();
         state.dies_in = None;
+        if std::mem::take(&mut state.lives_on) {
+            return (state.written.clone(), false);
+        }
+        state.unsynced = 0..0;
         let synced = state.synced.clone();
         let mut left = synced.clone();
         let unsynced = state.written.len().saturating_sub(synced.len());
@@ -50,13 +62,24 @@ impl SimDisk {
         *self.0.borrow_mut() = State::default();
     }
 
+    /// Whether one failed, and the process has not begun again.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.0.borrow().lives_on
+    }
+
+    /// The next sync fails.
+    pub(crate) fn fail_sync(&self) {
+        self.0.borrow_mut().sync_fails = true;
+    }
+
     pub(crate) fn die_in(&self, operations: u64) {
         self.0.borrow_mut().dies_in = Some(operations);
     }
 
     /// The machine does not die.
     pub(crate) fn live_on(&self) {
-        self.0.borrow_mut().dies_in = None;
+        let mut state = self.0.borrow_mut();
+        (state.dies_in, state.sync_fails) = (None, false);
     }
 
     pub(crate) fn set_full(&self, has_no_room: bool, is_full: bool) {
@@ -84,6 +107,8 @@ impl Disk for SimDisk {
         let mut state = self.0.borrow_mut();
         // A write that fails leaves some of it behind.
         state.written.truncate(at as usize);
+        let Range { start, end } = state.unsynced;
+        state.unsynced = start.min(at as usize)..end.min(at as usize);
         let operated = state.operate();
         let some = match operated {
             Ok(()) => bytes,
@@ -99,7 +124,13 @@ impl Disk for SimDisk {
             Err(Unwritten::Yet(_)) | Ok(()) => {}
             died => return died,
         }
-        let written = state.written.clone();
+        let mut written = state.written.clone();
+        if std::mem::take(&mut state.sync_fails) {
+            state.unsynced = state.synced.len().min(written.len())..written.len();
+            state.lives_on = true;
+            return Err(Unwritten::Ever(Error::other("the disk failed")));
+        }
+        written[state.unsynced.clone()].fill(0);
         state.synced = written;
         Ok(())
     }
@@ -109,6 +140,7 @@ impl Disk for SimDisk {
         state.operate()?;
         state.synced = bytes.to_vec();
         state.written = bytes.to_vec();
+        state.unsynced = 0..0;
         // It may die before it is told that it is there.
         state.operate()
     }

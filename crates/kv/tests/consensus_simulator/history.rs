@@ -14,6 +14,8 @@ pub(crate) enum Op {
     Delete,
     /// Stored if the value is still the first.
     Cas(u64, u64),
+    /// Appended to, which makes it the second, if it is still the first.
+    Append(u64, u64),
     Incr(u64),
 }
 
@@ -89,13 +91,20 @@ impl Specification for OneKey {
             (Op::Add(new), None, Said::Stored(revision)) => state.stored(new, Some(revision)),
             (Op::Add(new), None, Said::Unknown) => state.stored(new, None),
             (Op::Add(_), value, Said::NotStored) => state.same(value.is_some()),
-            (Op::Cas(old, new), Some(value), Said::Stored(revision)) if value == old => {
+            (Op::Cas(old, new) | Op::Append(old, new), Some(value), Said::Stored(revision))
+                if value == old =>
+            {
                 state.stored(new, Some(revision))
             }
-            (Op::Cas(old, new), Some(value), Said::Unknown) if value == old => {
+            (Op::Cas(old, new) | Op::Append(old, new), Some(value), Said::Unknown)
+                if value == old =>
+            {
                 state.stored(new, None)
             }
-            (Op::Cas(old, _), Some(value), Said::Exists) => state.same(value != old),
+            (Op::Cas(old, _) | Op::Append(old, _), Some(value), Said::Exists) => {
+                state.same(value != old)
+            }
+            (Op::Append(..), value, Said::NotStored) => state.same(value.is_none()),
             (Op::Cas(..) | Op::Incr(_) | Op::Delete, value, Said::NotFound) => {
                 state.same(value.is_none())
             }

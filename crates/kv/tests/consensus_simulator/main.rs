@@ -1,8 +1,8 @@
 //! Nodes of a keyspace in one thread, from one seed: virtual time, a network that loses, repeats,
 //! delays and reorders frames, neighbors that do not hear each other, nodes that stand still, or
-//! die at any write with what they had not synced, disks that are full, nodes that are told to end,
-//! or replaced by others of their name without what they had written; and networks on which every
-//! frame takes long. The nodes are the real ones.
+//! die at any write with what they had not synced, disks that are full, or fail in a sync, nodes
+//! that are told to end, or replaced by others of their name without what they had written, and
+//! with another clock; and networks on which every frame takes long. The nodes are the real ones.
 //!
 //! `CONSENSUS_SEEDS=10000 cargo test -p rhythm-kv --test consensus_simulator` runs so many;
 //! `CONSENSUS_FIRST` says from where, and `CONSENSUS_SEED=4711` replays one. What is checked:
@@ -64,6 +64,7 @@ fn every_history_is_linearizable_and_all_nodes_agree() {
         left,
         replaced,
         slow,
+        unsynced,
     } = all;
     for count in [
         changed,
@@ -79,6 +80,7 @@ fn every_history_is_linearizable_and_all_nodes_agree() {
         left,
         replaced,
         slow,
+        unsynced,
     ] {
         assert!(count > 0, "{all:?}");
     }

@@ -12,6 +12,7 @@ use rhythm_kv::consensus::{Change, Effects, Node, Options};
 use rhythm_net::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::io::ErrorKind;
 use std::time::Duration;
 
 /// How long there is trouble, and how long it then takes at most until all is well.
@@ -37,6 +38,8 @@ pub(crate) struct Counts {
     pub(crate) left: u64,
     pub(crate) replaced: u64,
     pub(crate) slow: u64,
+    /// Disks on which a sync failed.
+    pub(crate) unsynced: u64,
 }
 
 impl Counts {
@@ -54,6 +57,7 @@ impl Counts {
         self.left += more.left;
         self.replaced += more.replaced;
         self.slow += more.slow;
+        self.unsynced += more.unsynced;
     }
 }
 
@@ -91,8 +95,9 @@ enum Event {
 struct Seat {
     node: Option<Node<SimDisk>>,
     disk: SimDisk,
-    /// How often it was started.
+    /// How often it was started, and the seconds that its clock is behind.
     life: u64,
+    behind: u64,
     /// It stands still until then, and everything that is for it waits.
     still_until: Time,
     /// Since when it is to end.
@@ -180,6 +185,7 @@ impl World {
                 node: None,
                 disk: SimDisk::default(),
                 life: 0,
+                behind: 0,
                 still_until: Time::ZERO,
                 leaves: None,
                 told: 0,
@@ -255,6 +261,7 @@ impl World {
         let nodes = self.seats.len() as u64;
         let second = self.now.since(Time::ZERO).as_secs();
         let seat = &mut self.seats[at];
+        self.counts.unsynced += u64::from(seat.disk.has_failed());
         let (journal, is_torn) = seat.disk.crash(&mut self.random);
         self.counts.torn += u64::from(is_torn);
         let options = Options {
@@ -263,7 +270,7 @@ impl World {
             digest: 99,
             whose: at as u64,
             seed: at as u64 * 7919 + self.random.below(1 << 20),
-            started: second,
+            started: second.saturating_sub(seat.behind),
             journal_bytes: JOURNAL_BYTES,
         };
         seat.life += 1;
@@ -291,7 +298,8 @@ impl World {
         let mut effects = Effects::default();
         let flushed = node.flush(self.now, &mut effects);
         let status = node.status();
-        if flushed.is_err() {
+        if let Err(error) = flushed {
+            assert_ne!(error.kind(), ErrorKind::InvalidData, "node {at}: {error}");
             // Some of what it sent before may be on its way; nobody was answered.
             let kept = self.random.below(effects.frames.len() as u64 + 1) as usize;
             effects.frames.truncate(kept);

@@ -26,6 +26,7 @@ mod sent_anew;
 mod slow;
 mod stall;
 mod streams;
+mod together;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

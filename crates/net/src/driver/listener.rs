@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use std::{fmt, fs, io};
 
 /// How to listen.
@@ -26,6 +27,10 @@ pub struct ListenOptions {
     /// Send small answers at once instead of waiting for more to go with them (TCP_NODELAY);
     /// accepted connections inherit it.
     pub nodelay: bool,
+    /// A connection on which nothing was said for so long (at least a second) is asked whether
+    /// there is still somebody, and ends where nobody is (SO_KEEPALIVE); accepted connections
+    /// inherit it. None: what is idle stays, whoever is there.
+    pub keepalive: Option<Duration>,
     /// Whether an IPv6 address takes IPv6 clients only. Otherwise `[::]` takes IPv4 clients as
     /// well.
     pub v6_only: bool,
@@ -36,6 +41,7 @@ impl Default for ListenOptions {
         ListenOptions {
             backlog: 4096,
             nodelay: true,
+            keepalive: None,
             v6_only: false,
         }
     }
@@ -249,6 +255,10 @@ pub(crate) fn bound(
         // datagrams this would let others in beside us.)
         sockopt::set_socket_reuseaddr(&socket, true)?;
         sockopt::set_tcp_nodelay(&socket, options.nodelay)?;
+        if let Some(idle) = options.keepalive {
+            sockopt::set_socket_keepalive(&socket, true)?;
+            sockopt::set_tcp_keepidle(&socket, idle)?;
+        }
     }
     if shared {
         sockopt::set_socket_reuseport(&socket, true)?;
@@ -371,6 +381,22 @@ mod tests {
             let _client = TcpStream::connect(listener.local_address()).expect("it listens");
             let accepted = rustix::net::accept(&listener).expect("a client waits");
             assert_eq!(sockopt::tcp_nodelay(&accepted), Ok(nodelay));
+        }
+    }
+
+    #[test]
+    fn accepted_connections_inherit_keepalive() {
+        for keepalive in [None, Some(Duration::from_secs(77))] {
+            let options = ListenOptions {
+                keepalive,
+                ..ListenOptions::default()
+            };
+            let listener = Listener::bind(ANY_PORT, &options).expect("a free port");
+            let _client = TcpStream::connect(listener.local_address()).expect("it listens");
+            let accepted = rustix::net::accept(&listener).expect("a client waits");
+            let is_kept = sockopt::socket_keepalive(&accepted).expect("a socket");
+            let idle = sockopt::tcp_keepidle(&accepted).expect("a socket");
+            assert_eq!(is_kept.then_some(idle), keepalive);
         }
     }
 

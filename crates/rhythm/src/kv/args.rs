@@ -1,6 +1,7 @@
 //! memcached's flags.
 
 use super::values;
+use rhythm_engine::settings::LogFormat;
 use rhythm_kv::membership::Transport;
 use rhythm_kv::ring::Scheme;
 use rhythm_kv::shared::Settings;
@@ -188,6 +189,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "admin")]
     #[arg(value_parser = values::host_name)]
     pub(super) admin_hosts: Vec<String>,
+
+    /// How log lines look: text, or a JSON object each (json); RHYTHM_LOG says which there are
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    #[arg(value_parser = values::log_format)]
+    pub(super) log_format: LogFormat,
 
     /// The nodes of the ring that this server is one of: a file, or a prefix of keys in etcd
     /// (`etcd://HOST:PORT,.../PREFIX`); see docs/kv.md

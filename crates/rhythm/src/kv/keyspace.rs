@@ -47,6 +47,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "admin")]
     #[arg(value_parser = values::host_name)]
     admin_hosts: Vec<String>,
+
+    /// How log lines look: text, or a JSON object each (json); RHYTHM_LOG says which there are
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    #[arg(value_parser = values::log_format)]
+    log_format: LogFormat,
 }
 
 /// The file: a table for each node, in an order that never changes.
@@ -84,7 +89,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         (_, None) => std::process::exit(0),
     })
     .context("cannot watch for signals")?;
-    logs::start(LogFormat::Text)?;
+    logs::start(args.log_format)?;
     resource::raise_open_files().context("cannot raise the limit of open files")?;
     // Where there is no room now, it is looked for as clients come.
     let _ = resource::make_room_for_files(CLIENTS_MAX as u64);
@@ -124,6 +129,11 @@ fn members(file: &Path) -> Result<Vec<Member>> {
             found.next().with_context(of)
         };
         let (client, backbone): (SocketAddr, _) = (found(&node.client)?, found(&node.backbone)?);
+        // A name is the same for all nodes, though each may find it elsewhere.
+        let place = match node.backbone.parse::<SocketAddr>() {
+            Ok(address) => address.to_string(),
+            Err(_) => node.backbone,
+        };
         for other in &members {
             ensure!(other.name != name, "{shown}: two nodes are called {name}");
             ensure!(
@@ -136,7 +146,23 @@ fn members(file: &Path) -> Result<Vec<Member>> {
             name,
             client,
             backbone,
+            place,
         });
+    }
+    let is_local = |member: &Member| member.backbone.ip().is_loopback();
+    if !members.iter().all(is_local)
+        && let Some(local) = members.iter().find(|member| {
+            let is_name = member.place.parse::<SocketAddr>().is_err();
+            is_name && is_local(member)
+        })
+    {
+        bail!(
+            "{shown}: node {}: {} is {} here, where no other node reaches it (/etc/hosts may have \
+             this machine's name so); write its address instead",
+            local.name,
+            local.place,
+            local.backbone.ip()
+        );
     }
     ensure!(
         (1..=NODES_MAX).contains(&members.len()),
@@ -183,6 +209,16 @@ mod tests {
     }
 
     #[test]
+    fn what_all_nodes_agree_on_is_what_the_file_says() {
+        let members = read(&[
+            ("a", "127.0.0.1:1", "localhost:2"),
+            ("b", "127.0.0.1:3", "[0:0::1]:4"),
+        ]);
+        let places = members.unwrap().into_iter().map(|member| member.place);
+        assert_eq!(places.collect::<Vec<_>>(), ["localhost:2", "[::1]:4"]);
+    }
+
+    #[test]
     fn mistakes_are_named() {
         let a = ("a", "127.0.0.1:1", "127.0.0.1:2");
         for (nodes, said) in [
@@ -195,6 +231,14 @@ mod tests {
                 "a and b are at one place",
             ),
             (&[("a b", "127.0.0.1:1", "127.0.0.1:2")], "is no name"),
+            (
+                &[
+                    a,
+                    ("b", "10.0.0.1:1", "10.0.0.1:2"),
+                    ("c", "localhost:5", "localhost:6"),
+                ],
+                "node c: localhost:6 is ",
+            ),
             (&[("a", "127.0.0.1", "127.0.0.1:2")], "node a: 127.0.0.1"),
         ] {
             let error = format!("{:#}", read(nodes).unwrap_err());

@@ -13,7 +13,6 @@ use crate::output::print_line;
 use crate::{allocator, logs};
 use anyhow::{Context, Result, ensure};
 pub(crate) use args::Args;
-use rhythm_engine::settings::LogFormat;
 use rhythm_kv::server::{Address, Handle, Server, ServerError};
 use rhythm_net::resource;
 use rhythm_net::signal::{self, Signal};
@@ -42,6 +41,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (settings, remarks) = settings::from_args(&args)?;
+    // As memcached, as long as it is root: what it may not is said below.
+    let _ = resource::allow_open_files(u64::from(settings.connections_max));
     if let Some(code) = relaunch::as_asked(&args)? {
         return Ok(code);
     }
@@ -63,7 +64,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     };
     let on_signal = on_signal(end, users, Arc::clone(&started), args.ring.is_some());
     let _watch = signal::watch(on_signal).context("cannot watch for signals")?;
-    logs::start(LogFormat::Text)?;
+    logs::start(args.log_format)?;
     if args.verbose > 0 {
         remarks.iter().for_each(|remark| tracing::info!("{remark}"));
     }

@@ -1,5 +1,6 @@
 //! What stands behind flags, read.
 
+use rhythm_engine::settings::{LogFormat, Typed, Value};
 use rhythm_kv::membership::Transport;
 use rhythm_kv::ring::Scheme;
 use rhythm_kv::wire::Protocol;
@@ -97,6 +98,11 @@ pub(super) fn scheme(text: &str) -> Result<Scheme, &'static str> {
     found.ok_or("ring, primary or chain")
 }
 
+pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
+    let format = LogFormat::from_value(Value::Text(text.to_owned()));
+    format.ok_or_else(|| LogFormat::WORDS.join(" or "))
+}
+
 pub(super) fn host_name(text: &str) -> Result<String, &'static str> {
     match is_host_name(text) {
         true => Ok(text.to_owned()),
@@ -115,6 +121,13 @@ mod tests {
         for text in ["1", "61", "x", "", "5s", "-3", "99999999999999999999"] {
             assert_eq!(number(text), Err("seconds from 2 to 60".to_owned()));
         }
+    }
+
+    #[test]
+    fn a_log_is_for_people_or_machines() {
+        assert_eq!(log_format("text"), Ok(LogFormat::Text));
+        assert_eq!(log_format("json"), Ok(LogFormat::Json));
+        assert_eq!(log_format("xml"), Err("text or json".to_owned()));
     }
 
     #[test]

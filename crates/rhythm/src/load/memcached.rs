@@ -56,6 +56,11 @@ pub(super) struct MemcachedArgs {
     #[arg(long, value_name = "EXPONENT")]
     zipf: Option<f64>,
 
+    /// The servers have room for everything: a key that was stored and is not there is wrong, and
+    /// not a miss
+    #[arg(long)]
+    no_misses: bool,
+
     /// Slices of the duration, in which several servers take turns [default: 5]
     #[arg(long, value_name = "N")]
     slices: Option<usize>,
@@ -101,6 +106,7 @@ impl MemcachedArgs {
             value_bytes: self.value_bytes.unwrap_or(usual.value_bytes),
             writes: self.writes.unwrap_or(usual.writes),
             zipf: self.zipf,
+            keeps: self.no_misses,
             slices: self.slices.unwrap_or(usual.slices),
             timeout: self.timeout,
             server_pids: self.server_pid.into_iter().map(|of| of.0).collect(),

@@ -4,6 +4,7 @@ use super::super::answers;
 use super::super::client::{Asked, FRAME, judge};
 use super::super::options::Words;
 use super::super::piece::Piece;
+use super::super::versions::GONE;
 use super::{FILL_LOST_MAX, Task, Worker};
 use rhythm_net::Port;
 use rhythm_net::clock::monotonic;
@@ -181,7 +182,15 @@ impl Worker {
     }
 
     /// A request is answered: counts it.
-    fn done(&mut self, asked: Asked) {
+    fn done(&mut self, mut asked: Asked) {
+        if self.setup.options.keeps && !asked.is_write && !asked.is_refused {
+            asked.pass_over(asked.keys.len() - asked.answered);
+            for key in &asked.gone {
+                self.key.clear();
+                self.setup.items.write_key(*key, &mut self.key);
+                self.counts.wrong(GONE, &self.key);
+            }
+        }
         self.under_way -= 1;
         self.lost_in_row = 0;
         self.live.fetch_add(1, Ordering::Relaxed);

@@ -6,7 +6,7 @@
 use super::{Disk, Unwritten};
 use rhythm_net::clock;
 use rhythm_observe::TimeHistogram;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -92,6 +92,9 @@ impl Folder {
             }
             Err(error) => return Err(failed(error)),
         };
+        // What was not synced, as the disk failed, had better not be read from the system's memory;
+        // where it is all the same, it is written anew (`Journal::begin`).
+        let _ = fadvise(&journal, 0, None, Advice::DontNeed);
         let mut bytes = Vec::new();
         journal.read_to_end(&mut bytes).map_err(failed)?;
         if bytes.is_empty() && !begin {

@@ -204,11 +204,18 @@ impl<D: Disk> Journal<D> {
         self.write(&said)
     }
 
-    /// Writes that the node lives once more.
-    pub(super) fn begin_life(&mut self, life: u64, log: &Log) -> Result<(), Unwritten> {
-        if self.number == 0 {
-            return self.replace(life, log);
+    /// Begins the life of a process: writes anew all that was read. Where a process before ended as
+    /// the disk failed, what is read may be in the system's memory alone, and another sync would
+    /// say that it is on the disk. Without room for that, what is there goes on.
+    pub(super) fn begin(&mut self, life: u64, log: &Log) -> Result<(), Unwritten> {
+        match self.replace(life, log) {
+            Err(Unwritten::Yet(_)) if self.number > 0 => self.begin_life(life),
+            begun => begun,
         }
+    }
+
+    /// Writes that the node lives once more.
+    pub(super) fn begin_life(&mut self, life: u64) -> Result<(), Unwritten> {
         let mut said = vec![LIFE];
         said.put_u64(life);
         self.write(&said)

@@ -1,9 +1,10 @@
 use super::*;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+/// What is there; and whether there is no room for as much beside it.
 #[derive(Clone, Debug, Default)]
-struct Memory(Rc<RefCell<Vec<u8>>>);
+struct Memory(Rc<RefCell<Vec<u8>>>, Rc<Cell<bool>>);
 
 impl Disk for Memory {
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Unwritten> {
@@ -18,6 +19,9 @@ impl Disk for Memory {
     }
 
     fn replace(&mut self, bytes: &[u8]) -> Result<(), Unwritten> {
+        if self.1.get() {
+            return Err(Unwritten::Yet(io::ErrorKind::StorageFull.into()));
+        }
         *self.0.borrow_mut() = bytes.to_vec();
         Ok(())
     }
@@ -50,7 +54,7 @@ fn written() -> (Vec<u8>, Vec<usize>) {
     let (mut journal, recovered) = Journal::open(disk.clone(), &[], 77, 5, &voters()).unwrap();
     let mut ends = Vec::new();
     let mut note = || ends.push(disk.0.borrow().len());
-    journal.begin_life(1, &recovered.log).unwrap();
+    journal.begin(1, &recovered.log).unwrap();
     note();
     let entries = [
         entry(1, 1, b"one"),
@@ -63,7 +67,7 @@ fn written() -> (Vec<u8>, Vec<usize>) {
         .append(&state(2, 2), &[entry(3, 2, b"other")])
         .unwrap();
     note();
-    journal.begin_life(2, &recovered.log).unwrap();
+    journal.begin_life(2).unwrap();
     note();
     let bytes = disk.0.borrow().clone();
     (bytes, ends)
@@ -138,6 +142,27 @@ fn a_new_base_takes_the_place_of_all() {
     assert_eq!(read.log.snapshot, log.snapshot);
     let indexes = read.log.entries.iter().map(|entry| entry.index);
     assert_eq!(indexes.collect::<Vec<_>>(), [2, 3, 4]);
+}
+
+/// What was written before the sync that failed is read, and is lost when the machine dies.
+#[test]
+fn what_is_read_is_written_anew_where_there_is_room_for_it() {
+    let (bytes, _) = written();
+    for is_full in [false, true] {
+        let disk = Memory::default();
+        disk.1.set(is_full);
+        // Nothing of it is on the disk.
+        *disk.0.borrow_mut() = bytes.iter().map(|_| 0).collect();
+        let (mut journal, read) = Journal::open(disk.clone(), &bytes, 0, 5, &voters()).unwrap();
+        journal.begin(3, &read.log).unwrap();
+        let now = disk.0.borrow().clone();
+        let read = Journal::open(disk, &now, 0, 5, &voters());
+        assert_eq!(read.is_err(), is_full);
+        if let Ok((_, read)) = read {
+            assert_eq!((read.life, read.log.entries.len()), (3, 3));
+        }
+        assert_eq!(now.len() > bytes.len(), is_full, "a life is appended");
+    }
 }
 
 #[test]

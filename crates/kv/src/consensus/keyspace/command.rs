@@ -16,7 +16,8 @@ pub enum Command {
         flags: u32,
         /// What.
         value: Vec<u8>,
-        /// For [`Mode::Cas`]: the revision that must be there.
+        /// The revision that must be there: for [`Mode::Cas`], and where it is not 0 for
+        /// [`Mode::Append`] and [`Mode::Prepend`], too.
         cas: u64,
         /// The lease with which the item ends.
         lease: Option<u64>,
@@ -96,14 +97,28 @@ pub(in crate::consensus) struct Batch {
     pub(in crate::consensus) commands: Vec<Command>,
 }
 
-const MODES: [Mode; 6] = [
-    Mode::Set,
-    Mode::Add,
-    Mode::Replace,
-    Mode::Append,
-    Mode::Prepend,
-    Mode::Cas,
+/// Modes by their numbers in the log. Those that may demand a revision have another number where
+/// they do: what is under the old one was executed without, and has to be again.
+const MODES: [(Mode, bool); 8] = [
+    (Mode::Set, false),
+    (Mode::Add, false),
+    (Mode::Replace, false),
+    (Mode::Append, false),
+    (Mode::Prepend, false),
+    (Mode::Cas, true),
+    (Mode::Append, true),
+    (Mode::Prepend, true),
 ];
+
+fn number(mode: Mode, cas: u64) -> u8 {
+    let demands = match mode {
+        Mode::Append | Mode::Prepend => cas != 0,
+        Mode::Cas => true,
+        Mode::Set | Mode::Add | Mode::Replace => false,
+    };
+    let number = MODES.iter().position(|one| *one == (mode, demands));
+    number.unwrap_or(0) as u8
+}
 
 fn put_option(out: &mut Vec<u8>, number: Option<u64>) {
     out.push(u8::from(number.is_some()));
@@ -138,8 +153,7 @@ impl Command {
                 cas,
                 lease,
             } => {
-                let mode = MODES.iter().position(|one| one == mode);
-                out.extend([0, mode.unwrap_or(0) as u8]);
+                out.extend([0, number(*mode, *cas)]);
                 out.put_bytes(key);
                 out.put_u32(*flags);
                 out.put_bytes(value);
@@ -174,14 +188,17 @@ impl Command {
 
     fn decode(taker: &mut Taker<'_>) -> Option<Command> {
         Some(match taker.u8()? {
-            0 => Command::Store {
-                mode: *MODES.get(usize::from(taker.u8()?))?,
-                key: taker.bytes()?.to_vec(),
-                flags: taker.u32()?,
-                value: taker.bytes()?.to_vec(),
-                cas: taker.u64()?,
-                lease: take_option(taker)?,
-            },
+            0 => {
+                let (mode, demands) = *MODES.get(usize::from(taker.u8()?))?;
+                Command::Store {
+                    mode,
+                    key: taker.bytes()?.to_vec(),
+                    flags: taker.u32()?,
+                    value: taker.bytes()?.to_vec(),
+                    cas: taker.u64().map(|cas| if demands { cas } else { 0 })?,
+                    lease: take_option(taker)?,
+                }
+            }
             1 => Command::Delete {
                 key: taker.bytes()?.to_vec(),
                 cas: take_option(taker)?,
@@ -238,17 +255,17 @@ mod tests {
 
     #[test]
     fn a_batch_is_the_same_behind_its_bytes_and_none_when_cut() {
-        let store = |mode, lease| Command::Store {
+        let store = |(mode, demands), lease| Command::Store {
             mode,
             key: b"key".to_vec(),
             flags: 7,
             value: b"value".to_vec(),
-            cas: 9,
+            cas: if demands { 9 } else { 0 },
             lease,
         };
         let mut commands: Vec<_> = MODES.iter().map(|mode| store(*mode, None)).collect();
         commands.extend([
-            store(Mode::Set, Some(3)),
+            store(MODES[0], Some(3)),
             Command::Delete {
                 key: b"d".to_vec(),
                 cas: Some(4),
@@ -277,5 +294,24 @@ mod tests {
         }
         let longer = [&bytes[..], &[0]].concat();
         assert_eq!(Batch::decode(&longer), None);
+    }
+
+    /// Nodes that executed it before did so: the others, and this one at its next start.
+    #[test]
+    fn what_was_appended_without_a_look_at_its_revision_still_is() {
+        let append = |cas| Command::Store {
+            mode: Mode::Append,
+            key: b"key".to_vec(),
+            flags: 0,
+            value: b"value".to_vec(),
+            cas,
+            lease: None,
+        };
+        let mut bytes = Vec::new();
+        append(9).encode(&mut bytes);
+        assert_eq!(Command::decode(&mut Taker(&bytes)), Some(append(9)));
+        // The number that both had.
+        bytes[1] = 3;
+        assert_eq!(Command::decode(&mut Taker(&bytes)), Some(append(0)));
     }
 }

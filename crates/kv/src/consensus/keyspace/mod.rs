@@ -106,7 +106,12 @@ impl Keyspace {
 
     /// Whether a node's batch was executed, or the node has gone on without it.
     pub(super) fn has_executed(&self, origin: u64, number: (u64, u64)) -> bool {
-        (self.batches.get(&origin)).is_some_and(|last| number <= *last)
+        number <= self.last_batch(origin)
+    }
+
+    /// A node's last batch: its life, and its number.
+    pub(super) fn last_batch(&self, origin: u64) -> (u64, u64) {
+        self.batches.get(&origin).copied().unwrap_or_default()
     }
 
     /// Executes a batch, and says what comes of each command; nothing, if it was executed before or
@@ -143,6 +148,11 @@ impl Keyspace {
                     }
                     (Mode::Cas, None) => return Outcome::NotFound,
                     (Mode::Cas, Some(old)) if old.revision != cas => return Outcome::Exists,
+                    (Mode::Append | Mode::Prepend, Some(old))
+                        if cas != 0 && old.revision != cas =>
+                    {
+                        return Outcome::Exists;
+                    }
                     (Mode::Append, Some(old)) => {
                         (old.flags, [&old.value[..], &value].concat(), old.lease)
                     }

@@ -61,7 +61,9 @@ fn values_are_stored_when_the_mode_allows() {
     assert_eq!(it.store(Mode::Cas, "k", b"2", 7), Outcome::Exists);
     assert_eq!(it.store(Mode::Cas, "k", b"2", 1), Outcome::Stored(2));
     assert_eq!(it.store(Mode::Append, "k", b"3", 0), Outcome::Stored(3));
-    assert_eq!(it.store(Mode::Prepend, "k", b"1", 0), Outcome::Stored(4));
+    assert_eq!(it.store(Mode::Append, "k", b"4", 2), Outcome::Exists);
+    assert_eq!(it.store(Mode::Prepend, "k", b"0", 2), Outcome::Exists);
+    assert_eq!(it.store(Mode::Prepend, "k", b"1", 3), Outcome::Stored(4));
     assert_eq!(it.value("k"), Some(&b"123"[..]));
     let (key, delta) = (b"k".to_vec(), 200);
     let up = Command::Arithmetic {

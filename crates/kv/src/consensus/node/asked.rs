@@ -10,9 +10,10 @@ use super::request::{Answer, Effects, Read, Ticket};
 use super::underway::{
     AGAIN_TICKS, AGAIN_TICKS_MAX, BATCH_BYTES, PATIENCE, Question, Said, Underway,
 };
-use crate::consensus::journal::Disk;
-use crate::consensus::keyspace::Batch;
+use crate::consensus::journal::{Disk, Unwritten};
+use crate::consensus::keyspace::{Batch, Command};
 use rhythm_net::Time;
+use std::io;
 
 impl<D: Disk> Node<D> {
     /// Who leads, and since when.
@@ -39,20 +40,55 @@ impl<D: Disk> Node<D> {
         }
     }
 
+    /// Has it live later than a node of its name that was before, whose clock was ahead: its
+    /// batches would not count. One that was refused for that gets another number. False: that
+    /// cannot be written yet.
+    fn outlive(&mut self) -> io::Result<bool> {
+        let id = self.options.id;
+        if !self.keyspace.has_executed(id, (self.life, self.number + 1)) {
+            return Ok(true);
+        }
+        let life = self.keyspace.last_batch(id).0 + 1;
+        match self.journal.begin_life(life) {
+            Ok(()) => {}
+            Err(Unwritten::Ever(error)) => return Err(error),
+            Err(Unwritten::Yet(error)) => {
+                tracing::error!(%error, "the journal cannot be written; it is tried again");
+                return Ok(false);
+            }
+        }
+        tracing::warn!(
+            "a node of this name was here before, with a clock that was ahead of this one's"
+        );
+        self.life = life;
+        let batch = self.underway.take().map(|underway| {
+            let batch = Batch::decode(&underway.bytes);
+            (batch, underway.asked)
+        });
+        if let Some((Some(batch), asked)) = batch {
+            self.underway = Some(self.underway(batch.commands, asked));
+        }
+        Ok(true)
+    }
+
     /// Puts the next batch together, and says it to the leader.
-    pub(super) fn propose(&mut self, out: &mut Effects) {
+    pub(super) fn propose(&mut self, out: &mut Effects) -> io::Result<()> {
+        let has_work = self.underway.is_some() || !self.changes.is_empty();
+        if has_work && self.stalled.is_none() && !self.outlive()? {
+            return Ok(());
+        }
         if self.underway.is_none() && !self.changes.is_empty() {
             if self.stalled.is_some() || !self.journal.has_room() {
                 self.change_bytes = 0;
                 let refused = self.changes.drain(..).filter_map(|asked| asked.ticket);
                 out.answers
                     .extend(refused.map(|ticket| (ticket, Answer::DiskFull)));
-                return;
+                return Ok(());
             }
             self.underway = self.next_batch();
         }
         let Some(underway) = &self.underway else {
-            return;
+            return Ok(());
         };
         // Who leads has it in its log from the first time.
         let is_there = self.leads()
@@ -68,6 +104,7 @@ impl<D: Disk> Node<D> {
                 underway.said = said;
             }
         }
+        Ok(())
     }
 
     /// None: nobody wants anything of what waited.
@@ -96,18 +133,23 @@ impl<D: Disk> Node<D> {
         if commands.is_empty() {
             return None;
         }
+        Some(self.underway(commands, asked))
+    }
+
+    /// A batch that was not said yet.
+    fn underway(&mut self, commands: Vec<Command>, asked: Vec<(Option<Ticket>, Time)>) -> Underway {
         self.number += 1;
         let batch = Batch {
             origin: self.options.id,
             number: (self.life, self.number),
             commands,
         };
-        Some(Underway {
+        Underway {
             number: self.number,
             bytes: batch.encode(),
             asked,
             said: None,
-        })
+        }
     }
 
     /// Asks whether the leader still leads, for the reads that wait.

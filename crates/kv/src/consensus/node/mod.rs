@@ -93,7 +93,7 @@ impl<D: Disk> Node<D> {
         let (mut journal, recovered) = Journal::open(disk, journal, salt, options.whose, &voters)?;
         let life = options.started.max(recovered.life + 1);
         let log = recovered.log;
-        match journal.begin_life(life, &log) {
+        match journal.begin(life, &log) {
             Ok(()) => {}
             Err(Unwritten::Yet(error) | Unwritten::Ever(error)) => {
                 return Err(OpenError::Unwritten(error));
@@ -287,7 +287,7 @@ impl<D: Disk> Node<D> {
         }
         self.give_up(now, out);
         loop {
-            self.propose(out);
+            self.propose(out)?;
             self.ask_leader();
             let goes_on = self.take_ready(now, out)?;
             self.answer_reads(out);

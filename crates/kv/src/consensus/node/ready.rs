@@ -144,13 +144,12 @@ impl<D: Disk> Node<D> {
             let Some(underway) = self.underway.take_if(is_own) else {
                 continue;
             };
-            let outcomes = outcomes.ok_or_else(|| {
-                invalid(
-                    "a node of this name began later, by its clock: the clock of this machine was \
-                     set back"
-                        .into(),
-                )
-            })?;
+            // A node of this name lived later, by its clock: it was not executed, and is said again
+            // as of a life that is later yet (`Node::outlive`).
+            let Some(outcomes) = outcomes else {
+                self.underway = Some(underway);
+                continue;
+            };
             let asked = underway.asked.into_iter().zip(outcomes);
             out.answers
                 .extend(asked.filter_map(|((ticket, _), outcome)| {

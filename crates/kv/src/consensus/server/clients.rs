@@ -4,23 +4,25 @@
 //! another waits for the answers, as a read shows what was written before it. Nothing is read from
 //! who has much unanswered or untaken: an answer that waits behind others keeps its value in
 //! memory, so it counts as if it were said. What became of watched keys is told between answers,
-//! never within one.
+//! never within one (`clients/telling.rs`).
 //!
 //! What waits for room at the node waits no longer than what the node took: then nothing was done,
 //! which is said without asking it. So work ends soon that nobody waits for any more, such as that
 //! of a crowd that asked for much, and went.
 
+mod backlog;
 mod client;
+mod telling;
 
 use super::figures::Figures;
 use super::watches::Watches;
-use crate::consensus::keyspace::Change;
 use crate::consensus::node::{Answer, PATIENCE, Request, Ticket};
 use crate::consensus::text::{COMMAND_MAX, How, Wanted, rules};
 use crate::wire::Rules;
+use backlog::Backlog;
 use client::{Client, UNTAKEN_MAX, Wait};
 use rhythm_net::{ConnectionId, ConnectionTable, Flushed, Port, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Clients at a time.
@@ -38,8 +40,9 @@ pub(super) struct Clients {
     of_ticket: BTreeMap<Ticket, ConnectionId>,
     tickets: Ticket,
     watches: Watches,
+    backlog: Backlog,
     rules: Rules,
-    /// Those who could go on when the node has room.
+    /// Those who could go on when the node has room, or in the next turn.
     stalled: Vec<ConnectionId>,
     /// What was asked by those who are gone.
     unwanted: Vec<Ticket>,
@@ -67,6 +70,7 @@ impl Clients {
             of_ticket: BTreeMap::new(),
             tickets: 0,
             watches: Watches::default(),
+            backlog: Backlog::default(),
             rules: rules(),
             stalled: Vec::new(),
             unwanted: Vec::new(),
@@ -132,7 +136,7 @@ impl Clients {
                     self.unwanted.push(ticket);
                 }
             }
-            for prefix in client.watches {
+            for (prefix, _) in client.watches {
                 self.watches.end(&prefix, id);
             }
         }
@@ -192,32 +196,6 @@ impl Clients {
         }
     }
 
-    /// Tells of changes.
-    pub(super) fn changed(&mut self, port: &mut dyn Port, changes: &[Change]) {
-        let mut told = BTreeSet::new();
-        for change in changes {
-            for (id, from) in self.watches.of(&change.key) {
-                if change.revision > from
-                    && let Some(client) = self.table.get_mut(id)
-                {
-                    client.tell(change);
-                    told.insert(id);
-                }
-            }
-        }
-        for id in told {
-            let Some(client) = self.table.get_mut(id) else {
-                continue;
-            };
-            if client.may_be_told() {
-                client.out.push(&std::mem::take(&mut client.told_later));
-            }
-            if client.is_slow() || client.out.flush(port, id) == Flushed::Gone {
-                self.drop_client(port, id);
-            }
-        }
-    }
-
     /// Where all clients hold too much, drops those that have not moved for longest.
     pub(super) fn relieve(&mut self, port: &mut dyn Port) {
         let mut held: usize = self.table.iter().map(|(_, client)| client.holds()).sum();
@@ -240,14 +218,15 @@ impl Clients {
         }
     }
 
-    /// There were changes of which nothing is known: who watches begins anew.
-    pub(super) fn skipped(&mut self, port: &mut dyn Port) {
+    /// There were changes of which nothing is known: who watches begins anew. How many do.
+    pub(super) fn skipped(&mut self, port: &mut dyn Port) -> u64 {
         let watch = self
             .table
             .iter()
             .filter(|(_, client)| !client.watches.is_empty());
         let watch: Vec<_> = watch.map(|(id, _)| id).collect();
-        watch.into_iter().for_each(|id| self.drop_client(port, id));
+        watch.iter().for_each(|id| self.drop_client(port, *id));
+        watch.len() as u64
     }
 
     pub(super) fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, node: &mut dyn Asks) {
@@ -261,7 +240,7 @@ impl Clients {
         }
     }
 
-    /// Goes on with those who waited for room.
+    /// Goes on with those who waited for room, or for their turn.
     pub(super) fn resume(&mut self, port: &mut dyn Port, node: &mut dyn Asks) {
         for id in std::mem::take(&mut self.stalled) {
             if let Some(client) = self.table.get_mut(id) {
@@ -281,24 +260,33 @@ impl Clients {
         let Some(client) = self.table.get_mut(id) else {
             return false;
         };
-        let mut said = Vec::new();
+        let (backlog, mut said) = (&mut self.backlog, Vec::new());
         // What is taken at once makes room for more.
-        while client.out.is_empty() && client.is_answered() {
+        while client.out.is_empty() && client.has_to_say(backlog) {
             said.clear();
-            client.say(&mut said);
+            client.say(backlog, &mut said);
             if client.out.send(port, id, &said) == Flushed::Gone {
                 self.gone(id);
                 return false;
             }
         }
         said.clear();
+        let mut is_cut = false;
         while client.out.unsent() + said.len() + client.awaited < UNTAKEN_MAX
             && client.waits.len() < UNANSWERED_MAX
         {
             // What follows may mean another thing when it is answered: a lease begins.
             let is_alone = !client.waits.is_empty() && client.kind.is_none();
-            if is_alone || client.asked.is_empty() && !client.parse(&self.rules) {
+            if is_alone {
                 break;
+            }
+            if client.asked.is_empty() && !client.parse(&self.rules) {
+                client.stalled = None;
+                is_cut = true;
+                break;
+            }
+            if node.has_room() {
+                client.stalled = None;
             }
             let waited = client.stalled.map(|since| node.now().since(since));
             let is_late = waited.is_some_and(|waited| waited >= PATIENCE);
@@ -321,9 +309,6 @@ impl Clients {
                     client.kind = asked.kind();
                     if let Wanted::Node(request, how) = asked {
                         self.tickets += 1;
-                        if node.has_room() {
-                            client.stalled = None;
-                        }
                         if is_late {
                             self.figures.nothing_done.add(1);
                             client.waits.push_back(Wait {
@@ -360,13 +345,21 @@ impl Clients {
             self.gone(id);
             return false;
         }
-        if client.is_answered() && client.out.is_empty() {
+        // All was taken that there was room for.
+        let is_full = said.len() >= UNTAKEN_MAX;
+        if client.out.is_empty() && (is_full || client.has_to_say(backlog)) {
             return true;
         }
-        // What is not whole may grow to a command's length, and there is nothing behind it yet.
+        if client.out.is_empty()
+            && client.is_to_catch_up()
+            && !std::mem::replace(&mut client.is_listed, true)
+        {
+            self.stalled.push(id);
+        }
+        // What is not whole may grow to a command's length: of what is as long, nothing is read any
+        // more, so it stays as it is.
         let is_idle = client.waits.is_empty() && client.asked.is_empty();
-        let is_too_long = client.input.len() > COMMAND_MAX && is_idle;
-        if is_too_long && node.has_room() && client.out.unsent() < UNTAKEN_MAX {
+        if is_cut && is_idle && client.input.len() >= COMMAND_MAX {
             self.drop_client(port, id);
             return false;
         }

@@ -22,6 +22,7 @@ use super::node::{Node, OpenError, Options};
 use crate::checksum::checksum;
 use crate::lines;
 use crate::ring::Terms;
+use crate::shared::KEEPALIVE;
 use figures::{Figures, Observable};
 use otherwise::Otherwise;
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
@@ -53,6 +54,8 @@ pub struct Member {
     pub client: SocketAddr,
     /// Where other nodes reach it.
     pub backbone: SocketAddr,
+    /// The same as all nodes are told it: a name may stand for another address on each machine.
+    pub place: String,
 }
 
 /// How a node is started.
@@ -133,14 +136,14 @@ impl Settings {
     /// understand each other.
     fn digest(&self) -> u64 {
         let lines = self.members.iter();
-        let lines = lines.map(|member| format!("{} {}\n", member.name, member.backbone));
+        let lines = lines.map(|member| format!("{} {}\n", member.name, member.place));
         checksum([1, 0], lines.collect::<String>().as_bytes())
     }
 
     /// What makes that number.
     fn terms(&self) -> Terms {
         let nodes = self.members.iter().enumerate().map(|(index, member)| {
-            let value = format!("{} {}", member.name, member.backbone);
+            let value = format!("{} {}", member.name, member.place);
             (format!("node {} of the file", index + 1), value)
         });
         Terms::new(&self.members[self.me].name, nodes)
@@ -166,7 +169,10 @@ impl Server {
     /// # Errors
     /// Where its folder or its addresses cannot be used.
     pub fn start(settings: Settings) -> Result<Server, ServerError> {
-        let listen = ListenOptions::default();
+        let listen = ListenOptions {
+            keepalive: Some(KEEPALIVE),
+            ..ListenOptions::default()
+        };
         let me = &settings.members[settings.me];
         let clients = Listener::bind(me.client, &listen)?;
         let nodes = Listener::bind(me.backbone, &listen)?;

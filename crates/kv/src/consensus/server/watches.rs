@@ -19,6 +19,11 @@ impl Watches {
         is_new
     }
 
+    /// Whether nobody watches anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// He does no longer.
     pub(super) fn end(&mut self, prefix: &[u8], id: ConnectionId) {
         if let Some(whose) = self.0.get_mut(prefix) {
@@ -85,6 +90,6 @@ mod tests {
             watches.end(prefix.as_bytes(), id(slot as u32));
             watches.end(prefix.as_bytes(), id(99));
         }
-        assert!(watches.0.is_empty());
+        assert!(watches.is_empty());
     }
 }

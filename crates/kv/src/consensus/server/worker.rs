@@ -45,7 +45,7 @@ pub(super) struct Worker {
     /// Since when it is to end.
     leaves: Option<Time>,
     is_over: bool,
-    /// Clients may have asked for more behind the answers that they got.
+    /// Clients may have asked for more behind the answers that they got, or are to be told more.
     goes_on: bool,
     figures: Arc<Figures>,
     failure: Arc<Mutex<Option<io::Error>>>,
@@ -152,17 +152,17 @@ impl Worker {
         if std::mem::take(&mut self.effects.skipped) {
             self.clients.skipped(port);
         }
-        self.goes_on = !self.effects.answers.is_empty();
+        let was_answered = !self.effects.answers.is_empty();
         // Answers first: a watch that begins with one hears of what comes behind it.
         for (ticket, answer) in self.effects.answers.drain(..) {
             self.clients.answered(port, ticket, answer, &mut self.own);
         }
-        if !self.effects.changes.is_empty() {
-            self.clients.changed(port, &self.effects.changes);
-            self.effects.changes.clear();
-        }
+        self.clients.changed(&self.effects.changes);
+        self.effects.changes.clear();
+        self.clients.tell(port, &mut self.own);
         self.clients.resume(port, &mut self.own);
         self.clients.relieve(port);
+        self.goes_on = was_answered || self.clients.has_more_to_tell();
         Ok(())
     }
 

@@ -89,6 +89,10 @@ impl How {
         {
             return;
         }
+        // Nobody awaits anything: it would be taken for the answer to what is asked next.
+        if matches!(self, How::Line { quiet: true }) {
+            return;
+        }
         if let Some(said) = mishap(answer) {
             *in_error = matches!(self, How::Get { is_last: false, .. });
             return put(said);
@@ -109,7 +113,6 @@ impl How {
                     out.extend_from_slice(b"END\r\n");
                 }
             }
-            (How::Line { quiet: true }, _) => {}
             (How::Line { .. }, Answer::Done(outcome)) => put(&line(*outcome)),
             (
                 How::Meta {

@@ -94,9 +94,8 @@ impl Parser {
         lease: Option<u64>,
         asked: &mut impl Extend<Wanted>,
     ) -> usize {
-        if self.stream.state == wire::State::Between
-            && let Some((line, taken)) = own_line(bytes)
-        {
+        let is_between = self.stream.state == wire::State::Between;
+        if is_between && let Some((line, taken)) = own_line(bytes) {
             asked.extend([own(line, lease)]);
             return taken;
         }
@@ -107,6 +106,15 @@ impl Parser {
             _ => (bytes, 1),
         };
         let parsed = wire::parse(&mut self.stream, rules, bytes, most, &mut self.commands);
+        // A line of keys that is refused is refused before any of them is asked for.
+        if let (true, wire::State::Keys(get)) = (is_between, self.stream.state) {
+            let rest = to_line_end(&bytes[parsed.consumed..]);
+            if let Some(said) = refused_keys(get, rest) {
+                self.stream.state = wire::State::Between;
+                asked.extend([Wanted::Say(said.into())]);
+                return parsed.consumed + rest.len();
+            }
+        }
         let commands = &self.commands;
         asked.extend(commands.list.iter().map(|command| {
             let key = command.key.of(bytes, &commands.decoded).to_vec();
@@ -121,6 +129,20 @@ fn to_line_end(bytes: &[u8]) -> &[u8] {
     match memchr::memchr(b'\n', bytes) {
         Some(end) => &bytes[..=end],
         None => bytes,
+    }
+}
+
+/// Why a line of several keys is refused, if it is, by those behind the first.
+fn refused_keys(get: wire::Get, rest: &[u8]) -> Option<&'static str> {
+    let line = rest.strip_suffix(b"\n").unwrap_or(rest);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let is_too_long = |key: &[u8]| key.len() > wire::KEY_MAX;
+    match get.touch {
+        Some(_) => Some(UNKNOWN),
+        None => line
+            .split(|byte| *byte == b' ')
+            .any(is_too_long)
+            .then_some(BAD),
     }
 }
 
@@ -191,7 +213,7 @@ fn one(kind: Kind, key: Vec<u8>, of: &Commands, bytes: &[u8], lease: Option<u64>
             };
             Wanted::Node(Request::Read(Read::Item(key)), how)
         }
-        Kind::Store { store, .. } if store.exptime != 0 => Wanted::Say(NO_EXPIRY.into()),
+        Kind::Store { store, quiet } if store.exptime != 0 => say_unless(quiet, NO_EXPIRY),
         Kind::Store { store, quiet } => change(stored(store, key), How::Line { quiet }),
         Kind::Delete { quiet } => change(Command::Delete { key, cas: None }, How::Line { quiet }),
         Kind::Arithmetic { up, delta, quiet } => {
@@ -208,12 +230,20 @@ fn one(kind: Kind, key: Vec<u8>, of: &Commands, bytes: &[u8], lease: Option<u64>
         Kind::Stats(_) => Wanted::Stats,
         Kind::Version => Wanted::Say(format!("VERSION {}\r\n", crate::shared::VERSION)),
         Kind::Say(text) => Wanted::Say(text.into()),
-        Kind::Verbosity { quiet, .. } => Wanted::Say(if quiet { "" } else { "OK\r\n" }.into()),
+        Kind::Verbosity { quiet, .. } => say_unless(quiet, "OK\r\n"),
         // What was there stays: the value for it was refused.
         Kind::Drop => Wanted::Say(String::new()),
         Kind::Close => Wanted::Close,
+        Kind::Touch { quiet, .. } | Kind::Flush { quiet, .. } | Kind::Memory { quiet, .. } => {
+            say_unless(quiet, UNKNOWN)
+        }
         _ => Wanted::Say(UNKNOWN.into()),
     }
+}
+
+/// Says something, or nothing to who said `noreply`: it would be taken for the next answer.
+fn say_unless(quiet: bool, text: &str) -> Wanted {
+    Wanted::Say(if quiet { "" } else { text }.into())
 }
 
 /// Why a meta command is not executed, if it is not.

@@ -85,6 +85,43 @@ fn memcacheds_lines_are_answered_as_memcached_does() {
     assert_eq!(said("nonsense\r\n", &[]), "ERROR\r\n");
 }
 
+/// Else what is left of it would wait for an end that never comes.
+#[test]
+fn a_line_of_keys_is_refused_before_any_of_them_is_asked_for() {
+    let (long, longest) = ("k".repeat(251), "k".repeat(250));
+    for line in [format!("get a {long}\r\n"), format!("gets {long} a\r\n")] {
+        assert_eq!(said(&line, &[]), BAD, "{line}");
+    }
+    let far = format!("get{} {long} b\n", " a".repeat(500));
+    assert_eq!(said(&format!("{far}version\r\n"), &[]).lines().count(), 2);
+    let fits = format!("get a {longest}\r\n");
+    assert_eq!(
+        said(&fits, &[Answer::Item(None), Answer::Item(None)]),
+        "END\r\n"
+    );
+    for line in ["gat 0 a b c\r\n", "gats 0 a\r\n", "touch a 0\r\n"] {
+        assert_eq!(said(line, &[]), UNKNOWN, "{line}");
+    }
+}
+
+#[test]
+fn who_wants_no_answer_gets_none() {
+    for line in [
+        "touch a 0 noreply\r\n",
+        "flush_all noreply\r\n",
+        "flush_all 0 noreply\r\n",
+        "cache_memlimit 9 noreply\r\n",
+        "verbosity 1 noreply\r\n",
+        "set a 0 10 1 noreply\r\nx\r\n",
+    ] {
+        assert_eq!(said(line, &[]), "", "{line}");
+    }
+    for answer in [Answer::NothingDone, Answer::PerhapsDone, Answer::DiskFull] {
+        let set = "set a 0 0 1 noreply\r\nx\r\ndelete a noreply\r\n";
+        assert_eq!(said(set, &[answer.clone(), answer]), "");
+    }
+}
+
 #[test]
 fn a_get_of_which_a_key_cannot_be_read_is_an_error_at_its_end() {
     let text = said(

@@ -18,7 +18,7 @@ impl World {
         }
         let nodes = self.seats.len() as u64;
         let at = self.random.below(nodes) as usize;
-        match self.random.below(12) {
+        match self.random.below(13) {
             // Dies now, or in the midst of what it writes next.
             0 if self.seats[at].node.is_some() => self.die(at),
             1..4 => {
@@ -50,6 +50,7 @@ impl World {
             }
             9 => self.leave(at),
             10 => self.replace(at),
+            11 => self.seats[at].disk.fail_sync(),
             _ => {}
         }
         let wait = self.millis(100, 1500);
@@ -140,6 +141,8 @@ impl World {
                 debug_assert!(statuses.iter().any(|(_, status)| status.term > before));
                 self.replacement = None;
                 self.seats[gone].disk.lose();
+                // So is the clock, which may be another one.
+                self.seats[gone].behind = if self.random.percent(50) { 60 } else { 0 };
                 self.counts.replaced += 1;
                 self.start(gone);
             }

@@ -2,6 +2,7 @@
 //! time, and of changes that come together none is lost.
 
 use anyhow::{Context, Result};
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write;
 use std::ops::Range;
@@ -19,19 +20,22 @@ pub(super) fn change(file: &Path, change: impl FnOnce(&str) -> Result<String>) -
     let folder = file.parent().unwrap_or(Path::new("/"));
     // The file will be another one, its folder is the same.
     let lock = File::open(folder).and_then(|folder| folder.lock().map(|()| folder));
-    let _lock = lock.with_context(|| format!("cannot lock {}", folder.display()))?;
+    let lock = lock.with_context(|| format!("cannot lock {}", folder.display()))?;
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {shown}"))?;
     let text = change(&text)?;
-    let mut beside = file.clone().into_os_string();
-    beside.push(".new");
-    let beside = Path::new(&beside);
+    let mut name = OsString::from(".");
+    name.push(file.file_name().unwrap_or_default());
+    name.push(".rhythm");
+    let beside = &folder.join(name);
+    // It was left by one who was killed: whoever makes it has the lock.
+    let _ = fs::remove_file(beside);
     let made = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(beside);
     let made = made.with_context(|| format!("cannot make {}", beside.display()))?;
-    let written = replace(made, beside, &file, &text);
+    let written = replace(made, beside, &file, &text).and_then(|()| lock.sync_all());
     if written.is_err() {
         // It was made here.
         let _ = fs::remove_file(beside);
@@ -217,7 +221,8 @@ client = 'cache-2'
     #[test]
     fn a_file_stays_where_and_whose_it_is() {
         let folder = tempfile::tempdir().unwrap();
-        let [file, link, beside] = ["ring", "link", "ring.new"].map(|it| folder.path().join(it));
+        let [file, link, beside] =
+            ["ring", "link", ".ring.rhythm"].map(|it| folder.path().join(it));
         fs::write(&file, FILE).unwrap();
         fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
         symlink("ring", &link).unwrap();
@@ -226,11 +231,11 @@ client = 'cache-2'
         let made = fs::metadata(&file).unwrap();
         assert_eq!(made.mode() & 0o7777, 0o640);
         assert!(fs::read_to_string(&file).unwrap().contains("cache-3"));
-        // Nobody's file is written over, and nothing of a failure is left.
-        fs::write(&beside, "mine").unwrap();
-        assert!(change(&link, |text| Ok(text.to_owned())).is_err());
-        assert_eq!(fs::read_to_string(&beside).unwrap(), "mine");
-        fs::remove_file(&beside).unwrap();
+        // What one who was killed left is in nobody's way, and nothing of a failure is left.
+        fs::write(&beside, "half").unwrap();
+        change(&link, |text| Ok(format!("{text}# more\n"))).unwrap();
+        assert!(fs::read_to_string(&file).unwrap().ends_with("# more\n"));
+        assert!(!beside.exists());
         assert!(change(&link, |text| without(text, 9)).is_err());
         assert!(!beside.exists());
     }

@@ -1,7 +1,8 @@
 //! A client: what it asked, what is answered, and what it is told of what it watches.
 
 use super::super::watches::Watches;
-use crate::consensus::keyspace::{Change, Outcome};
+use super::backlog::{Backlog, Line};
+use crate::consensus::keyspace::Outcome;
 use crate::consensus::node::{Answer, Ticket};
 use crate::consensus::text::{How, Parser, Wanted};
 use crate::input::Input;
@@ -11,6 +12,9 @@ use std::collections::VecDeque;
 
 /// Bytes of answers that a client may leave untaken.
 pub(super) const UNTAKEN_MAX: usize = 1 << 20;
+/// Bytes from which on no more is added that a client is told of what it watches, until it has
+/// taken them.
+pub(super) const PIECE: usize = 64 << 10;
 /// What a client may watch.
 const WATCHES_MAX: usize = 16;
 
@@ -43,13 +47,13 @@ pub(super) struct Client {
     /// A key of the `get` at hand could not be read.
     pub(super) in_error: bool,
     pub(super) lease: Option<u64>,
-    /// Prefixes, and the revision of the change that was told last.
-    pub(super) watches: Vec<Vec<u8>>,
+    /// Prefixes, and the revisions behind which changes are told; and that of the last one told.
+    pub(super) watches: Vec<(Vec<u8>, u64)>,
     pub(super) told: u64,
-    /// Some keys of a `get` are said, and not yet all; and what is to be told behind it, or behind
-    /// the answer that a watch begins with.
+    /// Where in the backlog the first is that it is to be told yet, if others were told before.
+    pub(super) behind: Option<u64>,
+    /// Some keys of a `get` are said, and not yet all.
     pub(super) is_amid: bool,
-    pub(super) told_later: Vec<u8>,
     pub(super) out: Outgoing,
     /// Nothing more comes, or nothing more is wanted.
     pub(super) is_closing: bool,
@@ -75,12 +79,7 @@ impl Client {
 
     /// Bytes of answers that it holds.
     pub(super) fn holds(&self) -> usize {
-        self.out.unsent() + self.told_later.len() + self.awaited
-    }
-
-    /// Whether it takes too little of what it is told.
-    pub(super) fn is_slow(&self) -> bool {
-        self.out.unsent() + self.told_later.len() > 2 * UNTAKEN_MAX
+        self.out.unsent() + self.awaited
     }
 
     /// Whether changes may be told now: not within an answer, nor before it knows that it watches.
@@ -96,6 +95,39 @@ impl Client {
         !self.is_amid && !begins
     }
 
+    /// Whether it can go on with what it is behind with.
+    pub(super) fn is_to_catch_up(&self) -> bool {
+        self.behind.is_some() && self.may_be_told()
+    }
+
+    /// Whether something can be said now.
+    pub(super) fn has_to_say(&self, backlog: &Backlog) -> bool {
+        self.is_answered() || backlog.may_look() && self.is_to_catch_up()
+    }
+
+    /// Is told some of that, as far as this turn allows.
+    fn catch_up(&mut self, backlog: &mut Backlog, said: &mut Vec<u8>) {
+        while backlog.may_look()
+            && said.len() < PIECE
+            && let Some(place) = self.behind
+        {
+            let line = backlog.look_at(place, 1);
+            self.behind = line.map(|_| place + 1);
+            if let Some(line) = line.filter(|line| self.is_to_be_told(line)) {
+                self.told = line.revision;
+                said.extend_from_slice(line.text());
+            }
+        }
+    }
+
+    /// Whether a change is one that it watches, and was not told.
+    fn is_to_be_told(&self, line: &Line) -> bool {
+        let watches = |(prefix, from): &(Vec<u8>, u64)| {
+            line.revision > *from && line.key().starts_with(prefix)
+        };
+        line.revision > self.told && self.watches.iter().any(watches)
+    }
+
     /// It watches a prefix from a revision on.
     pub(super) fn watch(
         &mut self,
@@ -105,44 +137,36 @@ impl Client {
         watches: &mut Watches,
     ) {
         if watches.begin(&prefix, id, revision) {
-            self.watches.push(prefix);
+            self.watches.push((prefix, revision));
         }
         // The first gives way to the one too many.
         if self.watches.len() > WATCHES_MAX {
-            watches.end(&self.watches.remove(0), id);
+            watches.end(&self.watches.remove(0).0, id);
         }
     }
 
-    /// Notes a change that it is to be told of, once, for whichever of its watches.
-    pub(super) fn tell(&mut self, change: &Change) {
-        if self.told == change.revision || self.is_slow() {
-            return;
-        }
-        self.told = change.revision;
-        let what = if change.is_deleted { "delete" } else { "set" };
-        self.told_later.extend_from_slice(b"CHANGED ");
-        self.told_later.extend_from_slice(&change.key);
-        let rest = format!(" {} {what}\r\n", change.revision);
-        self.told_later.extend_from_slice(rest.as_bytes());
-    }
-
-    /// Says what is answered, in the order in which it was asked, as far as there is room.
-    pub(super) fn say(&mut self, said: &mut Vec<u8>) {
-        while said.len() < UNTAKEN_MAX
-            && self.is_answered()
-            && let Some(Wait {
+    /// Says what is answered, in the order in which it was asked, and between that what it is
+    /// behind with, as far as there is room.
+    pub(super) fn say(&mut self, backlog: &mut Backlog, said: &mut Vec<u8>) {
+        loop {
+            if self.may_be_told() {
+                self.catch_up(backlog, said);
+            }
+            if said.len() >= UNTAKEN_MAX || !self.is_answered() {
+                break;
+            }
+            let Some(Wait {
                 how,
                 bytes,
                 answer: Some(answer),
                 ..
             }) = self.waits.pop_front()
-        {
+            else {
+                break;
+            };
             self.awaited -= bytes;
             how.say(&answer, &mut self.in_error, said);
             self.is_amid = matches!(how, How::Get { is_last: false, .. });
-            if !self.is_amid {
-                said.append(&mut self.told_later);
-            }
             if let (How::Open | How::Attach(_), Answer::Done(Outcome::Alive(lease))) = (how, answer)
             {
                 self.lease = Some(lease);

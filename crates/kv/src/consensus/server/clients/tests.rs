@@ -1,8 +1,12 @@
+use super::client::PIECE;
+use super::telling::BEHIND_MAX;
 use super::*;
-use crate::consensus::keyspace::Item;
+use crate::consensus::keyspace::{Change, Item, KEYS_MAX};
 use rhythm_net::testing::TestPort;
 use std::collections::VecDeque;
 
+/// Lines of statistics.
+const STATS: usize = 20;
 /// The length of every value.
 const LONG: usize = 250_000;
 
@@ -11,6 +15,7 @@ struct Fake {
     now: Time,
     asked: VecDeque<Ticket>,
     value: Arc<[u8]>,
+    has_room: bool,
 }
 
 impl Fake {
@@ -19,13 +24,14 @@ impl Fake {
             now: Time::ZERO,
             asked: VecDeque::new(),
             value: vec![b'x'; LONG].into(),
+            has_room: true,
         }
     }
 }
 
 impl Asks for Fake {
     fn has_room(&self) -> bool {
-        true
+        self.has_room
     }
 
     fn now(&self) -> Time {
@@ -41,7 +47,7 @@ impl Asks for Fake {
     }
 
     fn stats(&mut self) -> String {
-        String::new()
+        "STAT\r\n".repeat(STATS)
     }
 }
 
@@ -101,21 +107,171 @@ fn a_watch_tells_what_changes_before_the_client_has_taken_that_it_watches() {
     // A second one, while the client has not taken what is said of the first.
     clients.received(&mut port, id(0), b"watchkeys b\r\n", &mut node);
     clients.answered(&mut port, begun(&mut node), Answer::Revision(7), &mut node);
-    let change = |key: &[u8], revision| Change {
-        key: key.into(),
-        revision,
-        is_deleted: false,
-    };
-    let changes = [(&b"b"[..], 7), (b"b", 8), (b"a", 9), (b"c", 10)];
+    let changes = [("b", 7), ("b", 8), ("a", 9), ("c", 10)];
     let changes = changes.map(|(key, revision)| change(key, revision));
-    clients.changed(&mut port, &changes);
+    tell(&mut clients, &mut port, &mut node, &changes);
     port.at(id(0)).room = usize::MAX;
     clients.writable(&mut port, id(0), &mut node);
     let said = "WATCHING 5\r\nWATCHING 7\r\nCHANGED b 8 set\r\nCHANGED a 9 set\r\n";
     let sent = std::mem::take(&mut port.at(id(0)).sent);
     assert_eq!(String::from_utf8_lossy(&sent), said);
-    clients.changed(&mut port, &[change(b"a", 11)]);
+    tell(&mut clients, &mut port, &mut node, &[change("a", 11)]);
     assert_eq!(port.at(id(0)).sent, b"CHANGED a 11 set\r\n");
+}
+
+fn change(key: &str, revision: u64) -> Change {
+    Change {
+        key: key.into(),
+        revision,
+        is_deleted: false,
+    }
+}
+
+/// Tells of changes in as many turns as it takes.
+fn tell(clients: &mut Clients, port: &mut TestPort, node: &mut Fake, changes: &[Change]) -> usize {
+    clients.changed(changes);
+    for turns in 1.. {
+        clients.tell(port, node);
+        clients.resume(port, node);
+        if !clients.has_more_to_tell() {
+            return turns;
+        }
+    }
+    unreachable!("it ends")
+}
+
+/// Clients that watch these prefixes, and take so many bytes.
+fn watching(count: u32, prefixes: &[&str], room: usize) -> (Clients, TestPort, Fake) {
+    let (mut clients, mut node) = (Clients::new(Arc::default()), Fake::new());
+    let mut port = TestPort::default();
+    for slot in 0..count {
+        port.accept(id(slot));
+        clients.opened(&mut port, id(slot));
+        for prefix in prefixes {
+            let watch = format!("watchkeys {prefix}\r\n");
+            clients.received(&mut port, id(slot), watch.as_bytes(), &mut node);
+            let ticket = node.asked.pop_front().expect("it is asked");
+            clients.answered(&mut port, ticket, Answer::Revision(0), &mut node);
+        }
+        let at = port.at(id(slot));
+        at.sent.clear();
+        at.room = room;
+    }
+    (clients, port, node)
+}
+
+/// As where a lease ends that has all keys.
+#[test]
+fn who_takes_what_it_is_told_hears_all_of_a_large_turn() {
+    const CLIENTS: u32 = 20;
+    let (mut clients, mut port, mut node) = watching(CLIENTS, &["key"], 1000);
+    let key = "key".repeat(80);
+    let changes: Vec<_> = (1..=KEYS_MAX as u64)
+        .map(|revision| change(&key, revision))
+        .collect();
+    tell(&mut clients, &mut port, &mut node, &changes);
+    for slot in 0..CLIENTS {
+        let client = clients.table.get(id(slot)).expect("it was not dropped");
+        assert!(client.holds() < PIECE + 1000, "{}", client.holds());
+        let (mut all, mut turns) = (Vec::new(), 0);
+        while clients.table.get(id(slot)).unwrap().holds() > 0 {
+            port.at(id(slot)).room = 3 << 20;
+            clients.writable(&mut port, id(slot), &mut node);
+            all.append(&mut port.at(id(slot)).sent);
+            tell(&mut clients, &mut port, &mut node, &[]);
+            turns += 1;
+        }
+        assert!(turns > 3);
+        let wanted = (1..=KEYS_MAX).map(|revision| format!("CHANGED {key} {revision} set\r\n"));
+        assert!(all == wanted.collect::<String>().as_bytes());
+    }
+    assert_eq!(clients.backlog.bytes(), 0);
+}
+
+#[test]
+fn who_is_too_far_behind_with_what_it_watches_is_dropped_and_others_are_not() {
+    let (mut clients, mut port, mut node) = watching(2, &[""], 0);
+    port.at(id(1)).room = usize::MAX;
+    let (key, mut revision) = ("k".repeat(250), 0);
+    while clients.table.get(id(0)).is_some() {
+        assert!(revision * 250 < BEHIND_MAX as u64, "it holds too much");
+        let changes: Vec<_> = (1..10_000)
+            .map(|more| change(&key, revision + more))
+            .collect();
+        revision += changes.len() as u64;
+        tell(&mut clients, &mut port, &mut node, &changes);
+        assert!(clients.backlog.bytes() <= BEHIND_MAX);
+    }
+    assert!(revision * 350 > BEHIND_MAX as u64, "it was patient");
+    assert!(clients.table.get(id(1)).is_some());
+    assert_eq!(clients.backlog.bytes(), 0);
+    assert_eq!(clients.figures.gave_way.get(), 1);
+}
+
+/// Else a node that tells many of much is not heard of by the others meanwhile.
+#[test]
+fn a_turn_tells_no_more_than_so_much() {
+    let prefixes = ["", "k", "ke", "key"];
+    let (mut clients, mut port, mut node) = watching(200, &prefixes, usize::MAX);
+    let changes: Vec<_> = (1..=1000).map(|revision| change("key", revision)).collect();
+    let turns = tell(&mut clients, &mut port, &mut node, &changes);
+    assert!((4..=6).contains(&turns), "{turns}");
+    let told: Vec<u8> = (1..=1000)
+        .flat_map(|revision| format!("CHANGED key {revision} set\r\n").into_bytes())
+        .collect();
+    assert!((0..200).all(|slot| port.at(id(slot)).sent == told));
+}
+
+#[test]
+fn what_is_as_long_as_a_command_may_be_and_is_none_ends_the_connection() {
+    let (mut clients, mut node) = (Clients::new(Arc::default()), Fake::new());
+    let mut port = TestPort::with(id(0), usize::MAX);
+    clients.opened(&mut port, id(0));
+    let mut line = b"get k ".to_vec();
+    line.resize(COMMAND_MAX - 1, b' ');
+    clients.received(&mut port, id(0), &line, &mut node);
+    assert!(clients.table.get(id(0)).is_some());
+    // Whatever the node has to do.
+    node.has_room = false;
+    clients.received(&mut port, id(0), b" ", &mut node);
+    assert!(clients.is_empty() && port.aborted.len() == 1);
+}
+
+#[test]
+fn what_fills_the_room_for_answers_and_is_taken_is_gone_on_with() {
+    const ASKED: usize = 20_000;
+    let (mut clients, mut node) = (Clients::new(Arc::default()), Fake::new());
+    let mut port = TestPort::with(id(0), usize::MAX);
+    clients.opened(&mut port, id(0));
+    let stats = "stats\r\n".repeat(ASKED);
+    clients.received(&mut port, id(0), stats.as_bytes(), &mut node);
+    let said = node.stats().len() * ASKED;
+    assert!(said > 2 * UNTAKEN_MAX && stats.len() < COMMAND_MAX);
+    assert_eq!(port.at(id(0)).sent.len(), said);
+}
+
+#[test]
+fn that_there_was_no_room_once_is_not_held_against_what_comes_later() {
+    let (mut clients, mut node) = (Clients::new(Arc::default()), Fake::new());
+    let mut port = TestPort::with(id(0), usize::MAX);
+    clients.opened(&mut port, id(0));
+    node.has_room = false;
+    clients.received(&mut port, id(0), b"get k\r\n", &mut node);
+    node.now = Time::ZERO + PATIENCE;
+    clients.resume(&mut port, &mut node);
+    let said = "SERVER_ERROR most nodes are out of reach, nothing was done\r\n";
+    assert_eq!(port.at(id(0)).sent, said.as_bytes());
+    // Long after, for a moment.
+    node.now = node.now + 10 * PATIENCE;
+    clients.received(&mut port, id(0), b"get k\r\n", &mut node);
+    assert_eq!(port.at(id(0)).sent, said.as_bytes());
+    node.has_room = true;
+    node.now = node.now + PATIENCE;
+    clients.received(&mut port, id(0), b"get k\r\n", &mut node);
+    assert_eq!(
+        (port.at(id(0)).sent.len(), node.asked.len()),
+        (said.len(), 2)
+    );
 }
 
 #[test]
