@@ -4,7 +4,7 @@
 //! Where clients are answered at once, what several turns wrote is handed over together: nobody
 //! waits for it.
 
-use super::super::held::{Asked, Until};
+use super::super::held::{Asked, Held, Until};
 use super::super::orders::{Forward, RingOrder};
 use crate::cohort::{Cohort, Part};
 use crate::ring::{Road, Scheme, Ticket, View, Written};
@@ -215,6 +215,16 @@ impl Ring {
         }
         self.is_awaited = true;
         Until::Released(self.ticket)
+    }
+
+    /// A connection wrote something, maybe without an answer. Where another node reads what is
+    /// written here, and may not have it yet, the connection's reads are to find it all the same.
+    pub(super) fn keeps(&mut self, id: ConnectionId, held: &mut Held) {
+        if self.scheme.is_chain()
+            && let Until::Released(ticket) = self.holds(id)
+        {
+            held.keep(ticket);
+        }
     }
 
     /// A connection's commands wait until there is room for those of a range.

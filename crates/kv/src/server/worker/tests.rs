@@ -295,6 +295,59 @@ fn what_a_worker_of_a_chain_announces_it_hands_over() {
     backbone.join().expect("it is told to");
 }
 
+/// The last node may not have it yet, and would be asked.
+#[test]
+fn a_connection_of_a_chain_finds_what_it_wrote_without_an_answer() {
+    let Noted {
+        mut alone,
+        backbone,
+        heard,
+        ..
+    } = noted(Scheme::Chain, true);
+    let next = || {
+        let heard = heard.recv_timeout(Duration::from_secs(10));
+        heard.map(|(ticket, ..)| ticket).expect("it is handed over")
+    };
+    let tell = |alone: &mut Alone, told| {
+        let order = Order::Ring(told);
+        rhythm_net::Worker::obey(&mut alone.worker, &mut alone.port, order, alone.now);
+    };
+    next();
+    let id = alone.connect(0, usize::MAX);
+    let asks = |alone: &Alone| alone.worker.clients.get(id).map(|of| of.held.asks());
+    alone.turn(id, b"set k 0 0 1 noreply\r\nx\r\n");
+    let wrote = next();
+    assert_eq!(alone.turn(id, b"get k\r\n"), b"");
+    assert_eq!(asks(&alone), Some(false), "it is read here");
+    tell(
+        &mut alone,
+        Told {
+            released: Some(next()),
+            ..Told::default()
+        },
+    );
+    assert_eq!(alone.turn(id, b""), b"VALUE k 0 1\r\nx\r\nEND\r\n");
+    alone.turn(id, b"get k\r\n");
+    assert_eq!(asks(&alone), Some(true), "all have it");
+    // Where nobody knows what became of it, nobody ever did.
+    let other = alone.connect(1, usize::MAX);
+    next();
+    alone.turn(other, b"set k 0 0 1 noreply\r\ny\r\n");
+    let lost = next();
+    assert!(lost > wrote);
+    tell(
+        &mut alone,
+        Told {
+            broken: vec![lost],
+            ..Told::default()
+        },
+    );
+    let client = alone.worker.clients.get(other).expect("it is there");
+    assert!(client.held.is_empty());
+    backbone.stop();
+    backbone.join().expect("it is told to");
+}
+
 /// The thread of the ring does it: until it has, the store is as it was.
 #[test]
 fn what_follows_a_flush_on_its_connection_waits_until_it_is_done() {
