@@ -4,6 +4,7 @@
 use crate::cluster::Op;
 use crate::stall::{NODES, Ring};
 use rhythm_kv::ring::{Options, Scheme};
+use rhythm_net::Time;
 use std::time::Duration;
 
 /// One with a chain of all nodes for each range.
@@ -105,17 +106,24 @@ fn what_comes_of_a_dead_head_holds_up_nobody() {
     ring.set(2, of_2, 2);
 }
 
-/// A flush that was to come comes about in the moment in which a node is taken for dead.
+/// A flush that was to come comes about in the moment in which the last node is taken for dead,
+/// and something is on its way there.
 #[test]
 fn what_is_flushed_when_a_node_dies_holds_up_nobody() {
-    for early in (400..=600).step_by(10) {
+    // When it is heard last follows from what was said before.
+    for at in (0..50).step_by(10) {
         let mut ring = ring();
         let of_1 = ring.key_of(1);
         ring.nodes[1].flush_in(2);
-        ring.pass(2000 - early, None, |_| {});
-        ring.apart = Some(0);
-        ring.pass(3000, None, |_| {});
+        ring.pass(1000 + at, None, |_| {});
         ring.set(1, of_1, 1);
+        let ends = Time::from_nanos(6_500_000_000);
+        ring.pass(ends.since(ring.time()).as_millis() as u64, None, |_| {});
+        ring.apart = Some(0);
+        let now = ring.time();
+        ring.nodes[1].ask(&[(1, Op::Set(2), of_1)], now);
+        ring.pass(3000, None, |_| {});
+        ring.set(1, of_1, 3);
     }
 }
 
