@@ -4,11 +4,11 @@
 //! anything else. So what a node says of its ranges before that was written there before its items
 //! were gone, and what it says after was written since: another node that was flushed sooner drops
 //! what it gets of it until then, and one that is flushed later never loses what was written since.
-//! What is on its way down a chain is dropped with the chain, which begins anew.
+//! What is on its way down a chain is dropped with the chain, which ends before the flush is said,
+//! and begins anew when all have heard that: what goes down a chain may overtake it.
 //!
-//! Where two nodes meet, each says first of what it heard: what follows was written since. So nobody
-//! waits for one who does not say it, as the two did not know each other when he did. Nor is a chain
-//! begun before all have heard what its head said: what goes down a chain may overtake that.
+//! Where two nodes meet, each says first of what it heard: what follows was written since. So none
+//! waits for one who does not say it, as the two did not know each other when he did.
 //!
 //! Keys that came of who served a range, and had not heard yet, are gone when another serves it:
 //! all who have copies drop them then, and so does that one, before anybody writes them again.
@@ -94,6 +94,9 @@ impl Node {
     }
 
     fn say_flush(&mut self, flush: Flush, from: Option<usize>, local: &Local<'_, '_>) -> u64 {
+        // What of the chains is sent anew by that and written since is sent again behind the flush,
+        // when who wrote it hands it over.
+        self.unchain_all(local);
         let others = self.alive() & !(1 << self.me);
         self.batch += 1;
         for node in bits(others) {
@@ -103,7 +106,6 @@ impl Node {
         }
         let unheard = from.map_or(others, |from| others & !(1 << from));
         self.flushes.begin(flush, unheard, self.batch);
-        self.unchain_all(local);
         others
     }
 }

@@ -87,8 +87,8 @@ impl Ring {
             look_at: None,
         };
         if scheme.is_chain() {
-            // What the worker before this one wrote when it panicked nobody hands over: nor is it
-            // waited for.
+            // What the worker before this one announced, and could not hand over when it panicked,
+            // is not waited for.
             ring.hand_over();
         }
         ring
@@ -272,6 +272,16 @@ impl Ring {
             self.hand_over();
         } else if !self.written.is_empty() {
             self.hand_at.get_or_insert(now + TOGETHER);
+        }
+    }
+
+    /// The worker ends, maybe in the midst of a turn that wrote this.
+    pub(super) fn end(&mut self, written: Written) {
+        if !written.is_empty() {
+            self.written = written;
+        }
+        if !self.written.is_empty() {
+            self.hand_over();
         }
     }
 

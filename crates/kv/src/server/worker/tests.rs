@@ -7,6 +7,7 @@ use lane::STATS_MAX;
 use rhythm_net::testing::TestPort;
 use rhythm_net::{Role, WorkerOptions, Workers, workers};
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A worker, without a driver.
 struct Alone {
@@ -293,6 +294,36 @@ fn what_a_worker_of_a_chain_announces_it_hands_over() {
     }
     backbone.stop();
     backbone.join().expect("it is told to");
+}
+
+/// Its connections are gone with it, and what they wrote is here.
+#[test]
+fn what_a_worker_wrote_before_it_panicked_is_handed_over() {
+    for (scheme, is_acked) in [(Scheme::Ring, false), (Scheme::Chain, true)] {
+        let Noted {
+            mut alone,
+            backbone,
+            heard,
+            ..
+        } = noted(scheme, is_acked);
+        let [one, gone] = [0, 1].map(|slot| alone.connect(slot, usize::MAX));
+        let (worker, port) = (&mut alone.worker, &mut alone.port);
+        let set = b"set a 0 0 1 noreply\r\nx\r\n";
+        worker.received(port, one, set, alone.now);
+        worker.received(port, gone, b"version\r\n", alone.now);
+        // What has it panics when that is answered.
+        port.at(gone).open = false;
+        let turn = AssertUnwindSafe(|| alone.worker.idle(&mut alone.port, alone.now));
+        assert!(catch_unwind(turn).is_err());
+        drop(alone);
+        let mut writes = 0;
+        while let Ok((_, has_writes, _)) = heard.recv_timeout(Duration::from_millis(200)) {
+            writes += usize::from(has_writes);
+        }
+        assert_eq!(writes, 1, "{scheme:?}");
+        backbone.stop();
+        backbone.join().expect("it is told to");
+    }
 }
 
 /// The last node may not have it yet, and would be asked.
