@@ -41,7 +41,7 @@ pub struct Turn<'a> {
     counters: &'a Counters,
     long: Option<(usize, Arc<Large>)>,
     /// What was written, where somebody wants to know.
-    written: Option<Written>,
+    written: Option<&'a mut Written>,
     /// Under which others of the ring will hear of it; none: that was said, or nobody asks.
     announces: Option<Ticket>,
     /// What writes is executed, and not refused.
@@ -82,8 +82,8 @@ impl<'a> Turn<'a> {
         Turn { may_write, ..self }
     }
 
-    /// Has it note what is written.
-    pub(crate) fn noting(self, written: Written) -> Turn<'a> {
+    /// Has it note there what is written, so that it is known whatever becomes of the turn.
+    pub(crate) fn noting(self, written: &'a mut Written) -> Turn<'a> {
         let written = Some(written);
         Turn { written, ..self }
     }
@@ -108,12 +108,7 @@ impl<'a> Turn<'a> {
 
     /// What was written so far, if that is noted.
     pub(crate) fn written(&self) -> Option<&Written> {
-        self.written.as_ref()
-    }
-
-    /// The end of the turn: what was written in it.
-    pub(crate) fn end(self) -> Written {
-        self.written.unwrap_or_default()
+        self.written.as_deref()
     }
 
     /// Starts loading what of the table a key needs.

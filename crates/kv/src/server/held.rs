@@ -51,6 +51,8 @@ pub(super) enum Asked {
 #[derive(Debug)]
 struct Piece {
     until: Until,
+    /// The number of the last command that another node was asked before this ends: they grow.
+    number: u64,
     asked: Asked,
     bytes: Vec<u8>,
     /// Bytes of the command that has no answer yet.
@@ -59,13 +61,25 @@ struct Piece {
     long: Option<Arc<Large>>,
 }
 
+impl Piece {
+    /// Whether nothing is said: it keeps those behind it, for a write that has no answer.
+    fn is_silent(&self) -> bool {
+        self.bytes.is_empty() && self.long.is_none()
+    }
+}
+
 /// The answers that wait, in their order.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pieces: VecDeque<Piece>,
     bytes: usize,
-    /// Answers that other nodes are to give.
+    /// Answers that other nodes are to give, and how many of them to what took each road.
     asked: usize,
+    roads: Vec<(Road, usize)>,
+    /// The number of the last command that another was asked.
+    number: u64,
+    /// How many wait for a ticket.
+    awaited: usize,
     /// Nobody knows what became of a command, and its protocol has no way to say so.
     is_broken: bool,
 }
@@ -92,15 +106,12 @@ impl Held {
 
     /// Whether a command that took this road has no answer yet.
     pub(super) fn asks_by(&self, road: Road) -> bool {
-        let mut pieces = self.pieces.iter();
-        self.asked > 0
-            && pieces.any(|piece| matches!(piece.until, Until::Answered(_, of) if of == road))
+        self.roads.iter().any(|(of, _)| *of == road)
     }
 
     /// Whether an answer waits for a ticket.
     pub(super) fn awaits_release(&self) -> bool {
-        let mut pieces = self.pieces.iter();
-        pieces.any(|piece| matches!(piece.until, Until::Released(_)))
+        self.awaited > 0
     }
 
     /// Whether the connection cannot go on.
@@ -108,12 +119,17 @@ impl Held {
         self.is_broken
     }
 
-    /// Nobody knows what becomes of what waits for this ticket, whatever is released since.
+    /// Nobody knows what becomes of what waits for this ticket, whatever is released since. Of what
+    /// has no answer nobody ever did.
     pub(super) fn give_up(&mut self, ticket: u64) {
-        self.is_broken = true;
         for piece in &mut self.pieces {
             if piece.until == Until::Released(ticket) {
-                piece.until = Until::Never;
+                self.awaited -= 1;
+                self.is_broken |= !piece.is_silent();
+                piece.until = match piece.is_silent() {
+                    true => Until::Before,
+                    false => Until::Never,
+                };
             }
         }
     }
@@ -121,8 +137,10 @@ impl Held {
     /// Appends answers.
     pub(super) fn push(&mut self, until: Until, bytes: &[u8], long: Option<Arc<Large>>) {
         self.bytes += bytes.len() + long.as_ref().map_or(0, |long| long.len());
+        self.awaited += usize::from(matches!(until, Until::Released(_)));
         self.pieces.push_back(Piece {
             until,
+            number: self.number,
             asked: Asked::Line,
             bytes: bytes.to_vec(),
             command: 0,
@@ -130,12 +148,32 @@ impl Held {
         });
     }
 
+    /// Something was written that has no answer: what follows is not to be read where that may not
+    /// have come yet, before this ticket is released.
+    pub(super) fn keep(&mut self, ticket: u64) {
+        let until = Until::Released(ticket);
+        match self.pieces.back_mut() {
+            Some(last) if last.until == until => {}
+            // Tickets are released in their order.
+            Some(last) if last.is_silent() && matches!(last.until, Until::Released(_)) => {
+                last.until = until;
+            }
+            _ => self.push(until, &[], None),
+        }
+    }
+
     /// Appends the place of an answer that another node gives, to a command of so many bytes.
     pub(super) fn expect(&mut self, number: u64, road: Road, asked: Asked, command: usize) {
         self.bytes += command;
         self.asked += 1;
+        self.number = number;
+        match self.roads.iter_mut().find(|(of, _)| *of == road) {
+            Some((_, count)) => *count += 1,
+            None => self.roads.push((road, 1)),
+        }
         self.pieces.push_back(Piece {
             until: Until::Answered(number, road),
+            number,
             asked,
             bytes: Vec::new(),
             command,
@@ -147,6 +185,7 @@ impl Held {
     pub(super) fn release(&mut self, ticket: u64) {
         for piece in &mut self.pieces {
             if matches!(piece.until, Until::Released(until) if until <= ticket) {
+                self.awaited -= 1;
                 piece.until = Until::Before;
             }
         }
@@ -154,12 +193,21 @@ impl Held {
 
     /// Another node gave an answer, or there is none.
     pub(super) fn answer(&mut self, number: u64, answer: Result<Vec<u8>, Unanswered>) {
-        let mut pieces = self.pieces.iter_mut();
-        let is = |piece: &&mut Piece| matches!(piece.until, Until::Answered(of, _) if of == number);
-        let Some(piece) = pieces.find(is) else {
+        // Those behind it, up to the next that was asked, have its number, too.
+        let at = self.pieces.partition_point(|piece| piece.number < number);
+        let Some((piece, road)) = self.pieces.get_mut(at).and_then(|piece| match piece.until {
+            Until::Answered(of, road) if of == number => Some((piece, road)),
+            _ => None,
+        }) else {
             return;
         };
         self.asked -= 1;
+        if let Some(at) = self.roads.iter().position(|(of, _)| *of == road) {
+            self.roads[at].1 -= 1;
+            if self.roads[at].1 == 0 {
+                self.roads.swap_remove(at);
+            }
+        }
         if answer.is_err() && !matches!(piece.asked, Asked::Line | Asked::All) {
             // Nothing from here on is sent.
             self.is_broken = true;
@@ -272,5 +320,63 @@ mod tests {
             let told = said(asked, Err(Unanswered::NotDone));
             assert_eq!(told, ("OK\r\n".to_owned(), true));
         }
+    }
+
+    #[test]
+    fn answers_come_in_whichever_order_and_are_said_in_that_of_the_commands() {
+        let id = ConnectionId::new(0, 0);
+        let mut port = TestPort::with(id, usize::MAX);
+        let (mut held, mut out) = (Held::default(), Outgoing::new());
+        let roads = [0, 1].map(Road::to_server);
+        for round in 0..3 {
+            for (road, number) in [(0, 1), (1, 3), (0, 4)] {
+                held.expect(10 * round + number, roads[road], Asked::Line, 5);
+                held.push(Until::Before, b"-", None);
+            }
+        }
+        for (number, open) in [(14, 2), (21, 2), (3, 2), (4, 2), (11, 2), (13, 2), (24, 2)] {
+            held.answer(number, Ok(number.to_string().into_bytes()));
+            // One that is answered is not answered again.
+            held.answer(number, Ok(b"again".to_vec()));
+            let asks = roads.iter().filter(|road| held.asks_by(**road));
+            assert_eq!(asks.count(), open, "{number}");
+        }
+        held.answer(2, Ok(b"nobody asked".to_vec()));
+        held.answer(1, Ok(b"1".to_vec()));
+        assert_eq!(roads.map(|road| held.asks_by(road)), [false, true]);
+        held.answer(23, Ok(b"23".to_vec()));
+        assert!(!held.asks() && !held.asks_by(roads[1]));
+        assert_ne!(held.flush(&mut out, &mut port, id), Flushed::Gone);
+        assert_eq!(port.at(id).sent, b"1-3-4-11-13-14-21-23-24-");
+        assert_eq!(held.bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_written_without_an_answer_keeps_what_follows_and_says_nothing() {
+        let id = ConnectionId::new(0, 0);
+        let mut port = TestPort::with(id, usize::MAX);
+        let (mut held, mut out) = (Held::default(), Outgoing::new());
+        for ticket in 0..10_000 {
+            held.keep(ticket);
+        }
+        assert!(!held.is_full() && held.awaits_release());
+        held.push(Until::Before, b"1\r\n", None);
+        held.keep(10_000);
+        held.push(Until::Released(10_001), b"2\r\n", None);
+        held.keep(10_001);
+        held.release(9_998);
+        assert_ne!(held.flush(&mut out, &mut port, id), Flushed::Gone);
+        assert_eq!(port.at(id).sent, b"");
+        held.release(9_999);
+        assert_ne!(held.flush(&mut out, &mut port, id), Flushed::Gone);
+        assert_eq!(port.at(id).sent, b"1\r\n");
+        // Nobody knows what became of that, and nobody was told that it is done.
+        held.give_up(10_000);
+        assert!(!held.is_broken() && held.awaits_release());
+        held.release(10_001);
+        assert!(!held.awaits_release());
+        assert_ne!(held.flush(&mut out, &mut port, id), Flushed::Gone);
+        assert_eq!(port.at(id).sent, b"1\r\n2\r\n");
+        assert!(held.is_empty());
     }
 }

@@ -143,3 +143,29 @@ fn what_is_written_behind_it_is_on_all_nodes_whichever_is_handed_over_first() {
     let [first, rest @ ..] = [0, 1, 2].map(|node| ring.value(node, of_0));
     assert_eq!(rest, [first; 2]);
 }
+
+/// All have heard of the first when the second is on its way from the head to the last node, which
+/// has heard of it before: what goes there by way of the one between overtakes it.
+#[test]
+fn what_a_chain_confirmed_behind_two_flushes_is_on_all_nodes() {
+    let times = |most| (0..=most).step_by(10);
+    for (between, until) in times(30).flat_map(|of| times(60).map(move |until| (of, until))) {
+        let mut ring = ring(Scheme::Chain);
+        let of_0 = ring.key_of(0);
+        ring.nodes[1].flush_in(0);
+        ring.pass(between, None, |_| {});
+        ring.nodes[2].flush_in(0);
+        ring.pass(until, None, |_| {});
+        ring.clog(0, 2);
+        ring.pass(100, None, |_| {});
+        ring.done.clear();
+        let now = ring.time();
+        ring.nodes[0].ask(&[(0, Op::Set(1), of_0)], now);
+        ring.pass(100, None, |_| {});
+        ring.clear();
+        ring.pass(1000, None, |_| {});
+        assert_eq!(ring.done, [(0, Ok(None))]);
+        let values = [0, 1, 2].map(|node| ring.value(node, of_0));
+        assert_eq!(values, [Some(1); NODES], "{between} {until}");
+    }
+}

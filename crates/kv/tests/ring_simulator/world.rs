@@ -2,13 +2,15 @@
 
 mod copies;
 mod end;
+mod flushes;
 mod mischief;
 
-use crate::cluster::{Answer, Done, Live, Op, key};
+use crate::cluster::{Answer, Done, FLUSH, Live, Op, key};
 use crate::history::{History, Write};
 use crate::leases::Leases;
 use crate::network::{self, Weather};
 use crate::random::Random;
+use flushes::Flushing;
 use rhythm_kv::ring::{Effects, Lease, Options, Placement, Roster, SESSIONS, Scheme, Unanswered};
 use rhythm_net::Time;
 use std::cmp::Reverse;
@@ -39,6 +41,7 @@ pub(crate) struct Counts {
     pub(crate) frames: u64,
     pub(crate) of_copies: u64,
     pub(crate) of_tails: u64,
+    pub(crate) flushes: u64,
 }
 
 impl Counts {
@@ -58,6 +61,7 @@ impl Counts {
         self.frames += other.frames;
         self.of_copies += other.of_copies;
         self.of_tails += other.of_tails;
+        self.flushes += other.flushes;
     }
 }
 
@@ -139,6 +143,11 @@ struct World {
     /// Until when frames with messages from one to another are on their way.
     clogged: Vec<Vec<u64>>,
     of_clogs: Random,
+    /// When somebody flushes all, if anybody does; the flush that is under way, and until when one
+    /// may come about of which nobody knows.
+    of_flushes: Option<Random>,
+    flushing: Option<Flushing>,
+    flushed_until: u64,
     queue: BinaryHeap<Reverse<(u64, u64, Event)>>,
     number: u64,
     keys: Vec<History>,
@@ -219,6 +228,10 @@ pub(crate) fn run(seed: u64) -> Counts {
         clogged: vec![vec![0; count]; count],
         // Of its own: what else happens in a seed does not follow from it.
         of_clogs: Random::new(seed ^ 0xc106),
+        of_flushes: Some(Random::new(seed ^ 0xf105))
+            .filter(|_| Random::new(seed ^ 0xf1).percent(30)),
+        flushing: None,
+        flushed_until: 0,
         queue: BinaryHeap::new(),
         number: 0,
         keys: (0..clients * keys_each).map(|_| History::new()).collect(),
@@ -625,6 +638,10 @@ impl World {
 
     fn answered(&mut self, done: Vec<Done>) {
         for (command, answer) in done {
+            if command == FLUSH {
+                self.flushed(answer.is_ok());
+                continue;
+            }
             let asked = self.asked.remove(&command).expect("asked once");
             self.say(|| format!("command {command} {:?}: {answer:?}", asked.op));
             // What a chain shows is confirmed, too.
@@ -643,6 +660,10 @@ impl World {
     }
 
     fn judge(&mut self, asked: &Asked, answer: Result<Answer, Unanswered>) {
+        if self.may_be_flushed() {
+            self.keys[asked.key].lose();
+            self.lost_at = self.now;
+        }
         let history = &mut self.keys[asked.key];
         match (asked.op, answer) {
             (Op::Set(write) | Op::Delete(write), Ok(_)) => {

@@ -33,8 +33,10 @@ use rhythm_net::Time;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// A chain that nothing came of is tried again no sooner than this.
+/// A chain that nothing came of is tried again no sooner than this; where nothing ever came of it,
+/// after twice as long each time, up to the latter.
 const AGAIN: Duration = Duration::from_secs(1);
+const AGAIN_MAX: Duration = Duration::from_secs(60);
 /// So many times what makes writes wait at their head may wait for a node at the one before it:
 /// more than a few heads send together.
 const RELAYED: usize = 4;
@@ -115,7 +117,7 @@ impl Node {
 
     /// Sends writes, the last of a batch or not, down the chain or to all targets.
     fn pass(&mut self, range: usize, batch: u64, is_last: bool, write: &[u8]) {
-        let of = self.of(range);
+        let (of, alive) = (self.of(range), self.alive());
         let chain = &mut self.chains[range];
         let is_chained = !chain.nodes.is_empty();
         chain.passes += u64::from(is_chained);
@@ -134,12 +136,14 @@ impl Node {
             write,
         };
         match chain.nodes.split_first() {
+            // Where it is there no more, all is sent again when the chain ends.
+            Some((next, _)) if alive & 1 << next == 0 => {}
             Some((next, rest)) => {
                 let link = &mut self.peers[usize::from(*next)].link;
                 link.write(|out| Message::Pass(pass(rest)).write(out));
             }
             None => {
-                for node in bits(self.targets[range]) {
+                for node in bits(self.targets[range] & alive) {
                     let link = &mut self.peers[node].link;
                     let pass = Pass {
                         is_last: false,
@@ -213,7 +217,7 @@ impl Node {
                 let message = Message::Pass(Pass { rest, ..pass });
                 self.peers[next].link.write(|out| message.write(out));
             }
-        } else if pass.is_last {
+        } else if pass.is_last && self.is_alive(head.into()) {
             let message = Message::Passed(of, pass.batch);
             (self.peers[usize::from(head)].link).write(|out| message.write(out));
         }
@@ -303,7 +307,12 @@ impl Node {
         let is_chained = !self.chains[range].nodes.is_empty();
         if is_chained && (is_stuck || !is_fit) {
             if is_stuck {
-                self.chains[range].again_at = now + AGAIN;
+                let chain = &mut self.chains[range];
+                chain.pause = match chain.tail {
+                    Some(_) => AGAIN,
+                    None => (2 * chain.pause).clamp(AGAIN, AGAIN_MAX),
+                };
+                chain.again_at = now + chain.pause;
             }
             self.unchain(range, local);
         } else if self.chains[range].is_new {
@@ -329,9 +338,11 @@ impl Node {
     }
 
     /// Whether all others know who serves a range, that they may not read it, and that what they
-    /// have of it is old, if it is: what the tail shows nobody confirms once more.
+    /// have of it is old, if it is, and were told of all flushes that this node heard of: what the
+    /// tail shows nobody confirms once more, and nobody drops.
     fn is_known(&mut self, range: usize, now: Time) -> bool {
-        let (epoch, settled) = (self.claims[range].epoch, self.chains[range].settled);
+        let epoch = self.claims[range].epoch;
+        let settled = self.chains[range].settled.max(self.flushes.batch());
         !self.holds_back(now)
             && (self.others())
                 .filter(|node| self.is_alive(*node))
@@ -370,7 +381,7 @@ impl Node {
         self.tell_tail(range);
         self.batch += 1;
         self.chains[range].settled = self.batch;
-        for node in self.others() {
+        for node in bits(self.alive() & !(1 << self.me)) {
             self.peers[node].link.mark(self.batch);
         }
         self.send_open(range, local);
@@ -404,15 +415,16 @@ impl Node {
             self.pass(range, last, index + 1 == count, write);
         }
         if !is_chained {
-            for node in bits(self.targets[range]) {
+            for node in bits(self.targets[range] & self.alive()) {
                 self.peers[node].link.mark(self.batch);
             }
         }
     }
 
-    /// The last batch that all links have.
+    /// The last batch that all have who are there.
     fn confirmed_by_links(&self) -> u64 {
-        let links = self.peers.iter().filter_map(|peer| peer.link.confirmed());
+        let others = bits(self.alive() & !(1 << self.me));
+        let links = others.filter_map(|node| self.peers[node].link.confirmed());
         links.min().unwrap_or(u64::MAX)
     }
 

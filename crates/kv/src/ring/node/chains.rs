@@ -2,6 +2,7 @@
 
 use rhythm_net::Time;
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 /// A write that is not known to be confirmed.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub(super) struct Chain {
     /// When something last passed, and when a chain may begin again.
     pub(super) moved_at: Time,
     pub(super) again_at: Time,
+    /// How long that was after the last of which nothing came.
+    pub(super) pause: Duration,
     /// The batch with which all others know what they have of it, and that they may not read.
     pub(super) settled: u64,
     /// What is open is to be sent to whoever is to have it now.

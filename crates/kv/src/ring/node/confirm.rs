@@ -101,9 +101,11 @@ impl Node {
         (self.batch, ranges)
     }
 
-    /// Whether a node has all of a batch that it is to have.
+    /// Whether a node has all of a batch that it is to have. One that is not there is to have
+    /// nothing.
     pub(super) fn has(&self, node: usize, batch: u64) -> bool {
-        (self.peers[node].link.confirmed()).is_none_or(|confirmed| confirmed >= batch)
+        !self.is_alive(node)
+            || (self.peers[node].link.confirmed()).is_none_or(|confirmed| confirmed >= batch)
     }
 
     pub(super) fn release(&mut self, now: Time, out: &mut Effects) {

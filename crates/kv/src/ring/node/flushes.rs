@@ -5,6 +5,7 @@
 //! were heard, too, or go with it.
 
 use super::super::wire::Flush;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The last flush of those said at one node, as long as not all have said it.
 #[derive(Debug)]
@@ -12,8 +13,8 @@ struct Open {
     flush: Flush,
     /// The nodes that have not, a bit each.
     unheard: u64,
-    /// Keys that came of these since.
-    came: Vec<(usize, Vec<u8>)>,
+    /// Keys that came of these since, and of which of them each came last.
+    came: HashMap<Vec<u8>, usize>,
 }
 
 /// Flushes that this node heard of.
@@ -24,8 +25,14 @@ pub(super) struct Flushes {
     count: u32,
     /// Of each node, the life and the number of the last that was heard.
     heard: Vec<(u64, u32)>,
+    /// By node, and by whose flushes: the last of these that it heard before all that comes of it.
+    since: BTreeMap<(usize, u8), (u64, u32)>,
     /// One of each node's, at most.
     open: Vec<Open>,
+    /// Keys that are gone here as soon as this node has read what came.
+    gone: BTreeSet<Vec<u8>>,
+    /// The batch with which all others know of the last that this node said.
+    batch: u64,
     /// The second in which one is to be said here.
     due: Option<u32>,
 }
@@ -36,26 +43,71 @@ impl Flushes {
             life,
             count: 0,
             heard: vec![(0, 0); nodes],
+            since: BTreeMap::new(),
             open: Vec::new(),
+            gone: BTreeSet::new(),
+            batch: 0,
             due: None,
         }
     }
 
     /// A key comes of who serves it.
     pub(super) fn came(&mut self, server: usize, key: &[u8]) {
+        self.gone.remove(key);
         for open in &mut self.open {
-            if open.unheard & 1 << server != 0 {
-                open.came.push((server, key.to_vec()));
+            if open.unheard & 1 << server == 0 {
+                // What another wrote of it before is written over.
+                open.came.remove(key);
+            } else if let Some(last) = open.came.get_mut(key) {
+                *last = server;
+            } else {
+                open.came.insert(key.to_vec(), server);
             }
         }
     }
 
     /// A node is gone: what it wrote stays as it is here.
     pub(super) fn lose(&mut self, node: usize) {
+        self.since.retain(|(of, _), _| *of != node);
         for open in &mut self.open {
             open.unheard &= !(1 << node);
+            open.came.retain(|_, server| *server != node);
         }
         self.open.retain(|open| open.unheard != 0);
+    }
+
+    /// Takes the keys out of a range that came of whoever served it, and wait for what he says: he
+    /// does not serve it any more, and another may have written them since.
+    pub(super) fn take(&mut self, is_of_it: impl Fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
+        let came = self.open.iter_mut();
+        let is_of_it = &is_of_it;
+        let taken = came.flat_map(|open| open.came.extract_if(move |key, _| is_of_it(key)));
+        taken.map(|(key, _)| key).collect()
+    }
+
+    /// These are gone here, unless they come anew before that is done.
+    pub(super) fn drop_soon(&mut self, keys: Vec<Vec<u8>>) {
+        self.gone.extend(keys);
+    }
+
+    pub(super) fn take_gone(&mut self) -> BTreeSet<Vec<u8>> {
+        std::mem::take(&mut self.gone)
+    }
+
+    /// The last of each node's that was heard here.
+    pub(super) fn heard(&self) -> impl Iterator<Item = Flush> {
+        let heard = self.heard.iter().enumerate();
+        let heard = heard.filter(|(_, (_, number))| *number > 0);
+        heard.map(|(by, &(life, number))| Flush {
+            by: by as u8,
+            life,
+            number,
+        })
+    }
+
+    /// All others know of what was said here, when they have this batch.
+    pub(super) fn batch(&self) -> u64 {
+        self.batch
     }
 
     /// A client of this node's says one.
@@ -82,31 +134,51 @@ impl Flushes {
         heard.is_some_and(|last| *last < place(flush))
     }
 
-    /// A new flush is said; these others are to say it, too.
-    pub(super) fn begin(&mut self, flush: Flush, unheard: u64) {
+    /// A new flush is said with a batch; these others are to say it, too.
+    pub(super) fn begin(&mut self, flush: Flush, others: u64, batch: u64) {
+        self.batch = batch;
         self.heard[usize::from(flush.by)] = place(flush);
+        let has_said = |(of, last): (&(usize, u8), &(u64, u32))| {
+            (of.1 == flush.by && *last >= place(flush)).then_some(1_u64 << of.0)
+        };
+        let said = self.since.iter().filter_map(has_said);
+        let unheard = others & !said.fold(0, |set, node| set | node);
         match self.open.iter_mut().find(|open| open.flush.by == flush.by) {
             // Keys that came before the one before it go with it, too.
             Some(open) => (open.flush, open.unheard) = (flush, unheard),
             None => self.open.push(Open {
                 flush,
                 unheard,
-                came: Vec::new(),
+                came: HashMap::new(),
             }),
         }
         self.open.retain(|open| open.unheard != 0);
     }
 
-    /// A node says a flush that is known, or one before it: the keys that came of it before.
+    /// How many keys are noted of what came.
+    #[cfg(test)]
+    pub(super) fn noted(&self) -> usize {
+        self.open.iter().map(|open| open.came.len()).sum()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_under_way(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// A node says a flush, or that it heard of it before. Where it is known, or is one before one
+    /// that is: the keys that came of it before.
     pub(super) fn said(&mut self, flush: Flush, by: usize) -> Vec<Vec<u8>> {
+        let since = self.since.entry((by, flush.by)).or_default();
+        *since = (*since).max(place(flush));
         let Some(open) = (self.open.iter_mut()).find(|open| open.flush.by == flush.by) else {
             return Vec::new();
         };
         if place(flush) >= place(open.flush) {
             open.unheard &= !(1 << by);
         }
-        let of_it = open.came.extract_if(.., |(server, _)| *server == by);
-        let keys = of_it.map(|(_, key)| key).collect();
+        let of_it = open.came.extract_if(|_, server| *server == by);
+        let keys = of_it.map(|(key, _)| key).collect();
         self.open.retain(|open| open.unheard != 0);
         keys
     }

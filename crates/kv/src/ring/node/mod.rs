@@ -308,6 +308,7 @@ impl Node {
                 }
             }
         }
+        self.drop_flushed(local);
         if head.stay == Stay::Gone && self.peers[from].count == head.count {
             tracing::info!(node = self.view.name(from), "a node left the ring");
             // What it did not get is executed elsewhere.
@@ -349,6 +350,7 @@ impl Node {
                 }
             }
             Message::Flush(flush) => self.flushed(from, flush, local),
+            Message::Heard(flush) => self.flush_heard(from, flush, local),
             Message::Begin(of, number) => self.begin(from, of, number, local.now()),
             Message::Ready(of, number) => self.ready(from, of, number),
             Message::End(of) => self.end(from, of),

@@ -111,6 +111,7 @@ impl Node {
         if !was_there {
             self.refused.retain(|(of, _), _| *of != from);
             tracing::info!(node = self.view.name(from), "a node of the ring is there");
+            self.say_heard(from);
         }
         true
     }

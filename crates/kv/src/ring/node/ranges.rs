@@ -170,6 +170,7 @@ impl Node {
             // here, as of the lower claim.
             self.complete &= !(1 << range);
         }
+        self.flush_moved(range);
         self.adopt(range, claim);
     }
 
@@ -241,6 +242,7 @@ impl Node {
             "this node was given a range, and serves it"
         );
         let node = self.me as u8;
+        self.flush_moved(range);
         self.adopt(range, Claim { epoch, node });
         let (places, alive) = (self.peers.len(), self.alive());
         for node in bits(complete).filter(|node| *node < places && alive & 1 << *node != 0) {
@@ -260,6 +262,8 @@ impl Node {
                 let name = self.range_name(range);
                 tracing::info!(range = name, "this node takes a range that nobody serves");
                 let node = self.me as u8;
+                // It stays, as others are sent what is here.
+                drop(self.take_flushed(range));
                 self.adopt(range, Claim { epoch, node });
                 self.complete |= 1 << range;
                 self.await_unshown(now);

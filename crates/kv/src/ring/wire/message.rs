@@ -72,6 +72,9 @@ pub enum Message<'a> {
     Counts(Of),
     /// The sender looks for what it has beside what it was sent of the range, and is so far.
     Looks(Of, u64),
+    /// The sender has heard of this flush, or said it itself, before anything that follows. Who has
+    /// not does not flush anything for that.
+    Heard(Flush),
 }
 
 /// All items are gone.
@@ -141,11 +144,7 @@ impl Message<'_> {
                 out.push(key.len() as u8);
                 out.extend_from_slice(key);
             }
-            Message::Flush(flush) => {
-                out.extend_from_slice(&[3, flush.by]);
-                out.extend_from_slice(&flush.life.to_le_bytes());
-                out.extend_from_slice(&flush.number.to_le_bytes());
-            }
+            Message::Flush(of) => flush(3, of, out),
             Message::Begin(at, number) => {
                 of(4, at);
                 out.extend_from_slice(&number.to_le_bytes());
@@ -210,8 +209,15 @@ impl Message<'_> {
                 of(20, at);
                 out.extend_from_slice(&place.to_le_bytes());
             }
+            Message::Heard(of) => flush(21, of, out),
         }
     }
+}
+
+fn flush(tag: u8, flush: Flush, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[tag, flush.by]);
+    out.extend_from_slice(&flush.life.to_le_bytes());
+    out.extend_from_slice(&flush.number.to_le_bytes());
 }
 
 fn bytes(bytes: &[u8], out: &mut Vec<u8>) {
@@ -251,6 +257,11 @@ impl<'a> Reader<'a> {
         Some(Of { range, epoch })
     }
 
+    fn flush(&mut self) -> Option<Flush> {
+        let (by, life, number) = (self.byte()?, self.u64()?, self.u32()?);
+        Some(Flush { by, life, number })
+    }
+
     fn message(&mut self) -> Option<Message<'a>> {
         Some(match self.byte()? {
             1 => {
@@ -267,11 +278,7 @@ impl<'a> Reader<'a> {
                 Message::Put(of, copy)
             }
             2 => Message::Drop(self.of()?, self.key()?),
-            3 => Message::Flush(Flush {
-                by: self.byte()?,
-                life: self.u64()?,
-                number: self.u32()?,
-            }),
+            3 => Message::Flush(self.flush()?),
             4 => Message::Begin(self.of()?, self.u32()?),
             5 => Message::Ready(self.of()?, self.u32()?),
             6 => Message::End(self.of()?),
@@ -303,6 +310,7 @@ impl<'a> Reader<'a> {
             18 => Message::Read(self.of()?, self.u64()?, self.bytes()?),
             19 => Message::Counts(self.of()?),
             20 => Message::Looks(self.of()?, self.u64()?),
+            21 => Message::Heard(self.flush()?),
             _ => return None,
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   byte 0   2   3    4      8      16     24      32    40   48    52      60
-//!        | RK | 7 | from | length | ring | session | peer | count | seq | ack | ...
+//!        | RK | 8 | from | length | ring | session | peer | count | seq | ack | ...
 //!
 //!   magic, version, who sends, bytes of the whole frame; which ring; the sender's session and the
 //!   receiver's as the sender knows it; how many frames it sent; the place of this one's messages
@@ -28,7 +28,7 @@ pub(crate) use message::{ENCODED, FETCHED, STALE, WON};
 use reader::Reader;
 
 /// The frames' format; a node of another is not understood, and not spoken to.
-const VERSION: u8 = 7;
+const VERSION: u8 = 8;
 const MAGIC: [u8; 2] = *b"RK";
 /// Bytes in front of what is known of the ranges.
 const FIXED: usize = 90;

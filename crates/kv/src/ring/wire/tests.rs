@@ -67,6 +67,11 @@ fn messages() -> Vec<Message<'static>> {
         Message::Read(of, 1 << 40, b"get key\r\n"),
         Message::Counts(of),
         Message::Looks(of, 1 << 50),
+        Message::Heard(Flush {
+            by: 3,
+            life: 1 << 40,
+            number: 4,
+        }),
     ]
 }
 

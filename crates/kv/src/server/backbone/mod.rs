@@ -222,7 +222,8 @@ impl Backbone {
         let pinned = self.store.pin();
         let turn = Turn::new(pinned, clock, &self.shared, counters);
         let may_write = self.view.may_write(clock::monotonic());
-        let mut turn = turn.noting(Written::default()).writing_if(may_write);
+        let mut written = Written::default();
+        let mut turn = turn.noting(&mut written).writing_if(may_write);
         let mut answer = Vec::new();
         for command in &self.commands.list {
             let commands = &self.commands;
@@ -237,7 +238,7 @@ impl Backbone {
                 answer.splice(at..at, long.iter().copied());
             }
         }
-        let written = turn.end();
+        drop(turn);
         let mut pinned = self.store.pin();
         let local = Local::new(&mut pinned, clock.now);
         let (node, effects) = (&mut self.node, &mut self.effects);

@@ -136,6 +136,11 @@ impl Lane<'_> {
         if !self.out.is_empty() && !self.send() {
             return false;
         }
+        if turn.written().map_or(0, Written::count) > written_before
+            && let Some(ring) = &mut self.ring
+        {
+            ring.keeps(self.id, &mut self.client.held);
+        }
         let part = cohort.part(index);
         let (before, parsed) = (part.before, part.parsed);
         let client = &mut *self.client;

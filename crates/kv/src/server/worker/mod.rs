@@ -25,6 +25,7 @@ use super::orders::Order;
 use super::udp::Datagrams;
 use crate::cohort::{Cohort, Source};
 use crate::execute::Turn;
+use crate::ring::Written;
 use crate::shared::{Counter, Place, Shared};
 use crate::store::Worker as StoreWorker;
 use crate::wire::{Protocol, Rules, Stream, udp};
@@ -61,6 +62,8 @@ pub(super) struct Worker {
     cohort: Cohort,
     /// Its part in the ring, if there is one.
     ring: Option<Ring>,
+    /// What the turn has written, for the ring.
+    written: Written,
     /// Answers of the part that is executed.
     out: Vec<u8>,
     datagrams: Datagrams,
@@ -106,6 +109,7 @@ impl Worker {
             clients: ConnectionTable::new(),
             cohort: Cohort::default(),
             ring: None,
+            written: Written::default(),
             out: Vec::new(),
             datagrams: Datagrams::default(),
             resumed: VecDeque::new(),
@@ -126,9 +130,9 @@ impl Worker {
     }
 
     /// Makes it a part of a ring.
-    pub(super) fn in_ring(self, ring: Ring) -> Worker {
-        let ring = Some(ring);
-        Worker { ring, ..self }
+    pub(super) fn in_ring(mut self, ring: Ring) -> Worker {
+        self.ring = Some(ring);
+        self
     }
 
     fn count(&self, counter: Counter, more: u64) {
@@ -207,8 +211,9 @@ impl Worker {
         let clock = self.shared.clock(now);
         let mut turn = Turn::new(self.store.pin(), clock, &self.shared, counters);
         if let Some(ring) = &mut self.ring {
+            self.written = ring.take_written();
             turn = turn
-                .noting(ring.take_written())
+                .noting(&mut self.written)
                 .announcing(ring.announces())
                 .writing_if(ring.may_write());
         }
@@ -278,9 +283,9 @@ impl Worker {
                 }
             }
         }
-        let written = turn.end();
+        drop(turn);
         if let Some(ring) = &mut self.ring {
-            ring.turn_ended(written, now);
+            ring.turn_ended(std::mem::take(&mut self.written), now);
         }
         self.shared.figures(self.index).cohort_size.record(size, 1);
         counters.add(Counter::BytesWritten, self.datagrams.flush(port));
@@ -499,6 +504,16 @@ impl Handler for Worker {
     fn finished(&self) -> bool {
         let is_over = self.ends_at == Some(Time::ZERO);
         is_over || self.ends_at.is_some() && self.clients.is_empty()
+    }
+}
+
+impl Drop for Worker {
+    /// It may have panicked in the midst of a turn: what it wrote until then is to be on all nodes
+    /// that are to have it.
+    fn drop(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.end(std::mem::take(&mut self.written));
+        }
     }
 }
 

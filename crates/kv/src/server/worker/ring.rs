@@ -4,7 +4,7 @@
 //! Where clients are answered at once, what several turns wrote is handed over together: nobody
 //! waits for it.
 
-use super::super::held::{Asked, Until};
+use super::super::held::{Asked, Held, Until};
 use super::super::orders::{Forward, RingOrder};
 use crate::cohort::{Cohort, Part};
 use crate::ring::{Road, Scheme, Ticket, View, Written};
@@ -87,8 +87,8 @@ impl Ring {
             look_at: None,
         };
         if scheme.is_chain() {
-            // What the worker before this one wrote when it panicked nobody hands over: nor is it
-            // waited for.
+            // What the worker before this one announced, and could not hand over when it panicked,
+            // is not waited for.
             ring.hand_over();
         }
         ring
@@ -218,6 +218,16 @@ impl Ring {
         Until::Released(self.ticket)
     }
 
+    /// A connection wrote something, maybe without an answer. Where another node reads what is
+    /// written here, and may not have it yet, the connection's reads are to find it all the same.
+    pub(super) fn keeps(&mut self, id: ConnectionId, held: &mut Held) {
+        if self.scheme.is_chain()
+            && let Until::Released(ticket) = self.holds(id)
+        {
+            held.keep(ticket);
+        }
+    }
+
     /// A connection's commands wait until there is room for those of a range.
     pub(super) fn stalls(&mut self, id: ConnectionId, range: usize, now: Time) {
         self.stalled.add(id, range);
@@ -263,6 +273,16 @@ impl Ring {
             self.hand_over();
         } else if !self.written.is_empty() {
             self.hand_at.get_or_insert(now + TOGETHER);
+        }
+    }
+
+    /// The worker ends, maybe in the midst of a turn that wrote this.
+    pub(super) fn end(&mut self, written: Written) {
+        if !written.is_empty() {
+            self.written = written;
+        }
+        if !self.written.is_empty() {
+            self.hand_over();
         }
     }
 

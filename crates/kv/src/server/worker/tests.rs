@@ -7,6 +7,7 @@ use lane::STATS_MAX;
 use rhythm_net::testing::TestPort;
 use rhythm_net::{Role, WorkerOptions, Workers, workers};
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A worker, without a driver.
 struct Alone {
@@ -291,6 +292,89 @@ fn what_a_worker_of_a_chain_announces_it_hands_over() {
         let wrote = view.wrote().next().expect("there is one");
         assert_eq!(wrote.number == ticket, announces, "{command}");
     }
+    backbone.stop();
+    backbone.join().expect("it is told to");
+}
+
+/// Its connections are gone with it, and what they wrote is here.
+#[test]
+fn what_a_worker_wrote_before_it_panicked_is_handed_over() {
+    for (scheme, is_acked) in [(Scheme::Ring, false), (Scheme::Chain, true)] {
+        let Noted {
+            mut alone,
+            backbone,
+            heard,
+            ..
+        } = noted(scheme, is_acked);
+        let [one, gone] = [0, 1].map(|slot| alone.connect(slot, usize::MAX));
+        let (worker, port) = (&mut alone.worker, &mut alone.port);
+        let set = b"set a 0 0 1 noreply\r\nx\r\n";
+        worker.received(port, one, set, alone.now);
+        worker.received(port, gone, b"version\r\n", alone.now);
+        // What has it panics when that is answered.
+        port.at(gone).open = false;
+        let turn = AssertUnwindSafe(|| alone.worker.idle(&mut alone.port, alone.now));
+        assert!(catch_unwind(turn).is_err());
+        drop(alone);
+        let mut writes = 0;
+        while let Ok((_, has_writes, _)) = heard.recv_timeout(Duration::from_millis(200)) {
+            writes += usize::from(has_writes);
+        }
+        assert_eq!(writes, 1, "{scheme:?}");
+        backbone.stop();
+        backbone.join().expect("it is told to");
+    }
+}
+
+/// The last node may not have it yet, and would be asked.
+#[test]
+fn a_connection_of_a_chain_finds_what_it_wrote_without_an_answer() {
+    let Noted {
+        mut alone,
+        backbone,
+        heard,
+        ..
+    } = noted(Scheme::Chain, true);
+    let next = || {
+        let heard = heard.recv_timeout(Duration::from_secs(10));
+        heard.map(|(ticket, ..)| ticket).expect("it is handed over")
+    };
+    let tell = |alone: &mut Alone, told| {
+        let order = Order::Ring(told);
+        rhythm_net::Worker::obey(&mut alone.worker, &mut alone.port, order, alone.now);
+    };
+    next();
+    let id = alone.connect(0, usize::MAX);
+    let asks = |alone: &Alone| alone.worker.clients.get(id).map(|of| of.held.asks());
+    alone.turn(id, b"set k 0 0 1 noreply\r\nx\r\n");
+    let wrote = next();
+    assert_eq!(alone.turn(id, b"get k\r\n"), b"");
+    assert_eq!(asks(&alone), Some(false), "it is read here");
+    tell(
+        &mut alone,
+        Told {
+            released: Some(next()),
+            ..Told::default()
+        },
+    );
+    assert_eq!(alone.turn(id, b""), b"VALUE k 0 1\r\nx\r\nEND\r\n");
+    alone.turn(id, b"get k\r\n");
+    assert_eq!(asks(&alone), Some(true), "all have it");
+    // Where nobody knows what became of it, nobody ever did.
+    let other = alone.connect(1, usize::MAX);
+    next();
+    alone.turn(other, b"set k 0 0 1 noreply\r\ny\r\n");
+    let lost = next();
+    assert!(lost > wrote);
+    tell(
+        &mut alone,
+        Told {
+            broken: vec![lost],
+            ..Told::default()
+        },
+    );
+    let client = alone.worker.clients.get(other).expect("it is there");
+    assert!(client.held.is_empty());
     backbone.stop();
     backbone.join().expect("it is told to");
 }

@@ -32,6 +32,9 @@ impl World {
 
     /// Looks at all keys.
     pub(super) fn check_all_copies(&mut self) {
+        if self.may_be_flushed() {
+            self.lose_all();
+        }
         for number in 0..self.keys.len() {
             self.check_copies(number);
         }

@@ -103,7 +103,7 @@ impl World {
             let is_there = |live: &Live| !live.is_leaving;
             let are_there = (world.nodes.iter()).all(|live| live.as_ref().is_some_and(is_there));
             let has_settled = world.is_whole() && world.has_caught_up() && world.has_readers();
-            are_there && has_settled && world.asked.is_empty()
+            are_there && has_settled && world.asked.is_empty() && !world.is_flushing()
         };
         while !is_over(self) && self.now < until {
             self.go(self.now + 100_000);
@@ -120,6 +120,7 @@ impl World {
         assert!(self.has_caught_up(), "copies are not complete");
         assert!(self.has_readers(), "chains did not come about");
         assert!(self.asked.is_empty(), "commands without an answer");
+        assert!(!self.is_flushing(), "a flush without an answer");
         let now = self.time();
         for range in 0..self.placement.ranges() {
             let server = self.first(range);

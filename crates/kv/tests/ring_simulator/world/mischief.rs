@@ -15,6 +15,7 @@ impl World {
         let victim = self.random.below(count as u64) as usize;
         let is_bold = self.random.percent(5);
         self.clog();
+        self.flush();
         self.cut_from_etcd();
         if self.unreached.iter().any(|until| *until > self.now) {
             // It goes on to confirm writes until its lease is over, and may be who has the only
@@ -34,8 +35,7 @@ impl World {
                 self.stopped[victim] = until.max(self.stopped[victim]);
                 self.say(|| format!("node {victim} is stopped"));
                 if !self.options.acked {
-                    self.keys.iter_mut().for_each(History::lose);
-                    self.lost_at = self.now;
+                    self.lose_all();
                 }
             }
             // Somebody dies.
@@ -175,8 +175,7 @@ impl World {
                 .collect(),
         );
         if !self.options.acked || !is_spare {
-            self.keys.iter_mut().for_each(History::lose);
-            self.lost_at = self.now;
+            self.lose_all();
         }
     }
 }
