@@ -78,6 +78,14 @@ impl Node {
         if self.is_barred(from, head, now) {
             return false;
         }
+        let peer = &mut self.peers[from];
+        if peer.is_deaf && head.peer != peer.mine {
+            // Were it there by what it says alone, all would wait for it again.
+            peer.hears = head.session;
+            self.see_whether_heard(from, head, now, out);
+            return false;
+        }
+        (peer.is_deaf, peer.hears) = (false, 0);
         let last = self.peers[from].last_session;
         let is_other = last != 0 && life(head.session) != life(last);
         if is_other && !self.succeeds(from, head, now) {
@@ -104,7 +112,7 @@ impl Node {
             peer.complete = 0;
             peer.counts.fill(0);
             (peer.knew_me, peer.second, peer.barred) = (now, None, None);
-            peer.unheard = None;
+            (peer.unheard, peer.has_ended) = (None, false);
             self.leaving &= !(1 << from);
         }
         let was_there = std::mem::replace(&mut self.peers[from].session, head.session) != 0;
