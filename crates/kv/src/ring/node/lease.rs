@@ -54,7 +54,8 @@ impl Node {
         }
         self.roster = roster;
         for node in bits(come) {
-            (self.peers[node].outside, self.peers[node].has_ended) = (None, false);
+            let peer = &mut self.peers[node];
+            (peer.outside, peer.has_ended, peer.heard) = (None, false, now);
         }
         for node in bits(gone) {
             let name = self.view.name(node);
@@ -223,6 +224,7 @@ impl Node {
             self.is_alive(node) && now.since(self.peers[node].heard) < self.options.dead_after
         };
         self.knows_others(now)
+            && !self.is_succeeded(now)
             && self.is_kept_by(now).is_none()
             && (self.options.lease.is_none()
                 || self.others().all(is_heard) && self.may_write_until() > now)
@@ -300,7 +302,8 @@ mod tests {
         node.forward(ticket, Road::to_server(0), b"set".to_vec(), now, &mut out);
         assert!(out.executes.is_empty(), "nobody serves it yet");
         node.renewed(lease(1), now, &mut out);
-        node.tick(&mut local, now, &mut out);
+        let later = now + 2 * Options::default().dead_after;
+        node.tick(&mut local, later, &mut out);
         let execute: Vec<Execute> = out.executes.drain(..).collect();
         assert_eq!(execute.len(), 1);
         node.executed(&execute[0], b"STORED".to_vec(), &written, &local, &mut out);

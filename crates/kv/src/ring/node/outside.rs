@@ -3,7 +3,8 @@
 //!
 //! A range that nobody in the roster has complete is not begun with nothing
 //!
-//! 1. while one speaks that is not in it, and says that it has the range;
+//! 1. while one speaks that is not in it, and says that it has the range, or had it under a claim
+//!    that is newer than of what those in the roster have of it;
 //! 2. for as long after the claimant went, or this node got its lease, as one is waited for that is
 //!    cut off, unless the claimant said that it ends;
 //! 3. where no claim is known, shortly after this node began: such ones may be about to reach it.
@@ -19,12 +20,14 @@ use rhythm_net::Time;
 const LOOKS: u32 = 2;
 
 /// What a node says that is not in the roster.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Outside {
     heard: Time,
     /// The ranges that it has complete, a bit each, under a claim that is no older than the one
     /// that is known here.
     has: u64,
+    /// As it says of itself (`Node::counts`).
+    counts: Vec<u64>,
 }
 
 impl Node {
@@ -38,6 +41,7 @@ impl Node {
         peer.outside = (!peer.has_ended).then_some(Outside {
             heard: now,
             has: head.complete & newer,
+            counts: head.counts.clone(),
         });
     }
 
@@ -48,18 +52,23 @@ impl Node {
         peer.outside = (!peer.has_ended).then_some(Outside {
             heard: peer.heard,
             has: peer.complete,
+            counts: peer.counts.clone(),
         });
     }
 
     /// The nodes, a bit each, that are not in the roster, and may have what nobody in it has of a
     /// range; where it is not known who may, this one.
-    pub(super) fn is_outside(&self, range: usize, now: Time) -> u64 {
-        let Some(lease) = self.options.lease else {
+    pub(super) fn may_be_outside(&self, range: usize, now: Time) -> u64 {
+        let (has, most) = self.most_worth(range);
+        let Some(lease) = self.options.lease.filter(|_| !has) else {
             return 0;
         };
         let speaks = |node: &usize| {
-            let outside = self.peers[*node].outside;
-            outside.is_some_and(|of| of.has & 1 << range != 0 && now.since(of.heard) < lease)
+            let outside = self.peers[*node].outside.as_ref();
+            outside.is_some_and(|of| {
+                let has_more = of.has & 1 << range != 0 || of.counts[range] > most;
+                has_more && now.since(of.heard) < lease
+            })
         };
         let strangers = (0..self.peers.len()).filter(|node| !self.is_member(*node));
         let speak = strangers
@@ -93,7 +102,7 @@ impl Node {
             return;
         }
         let outside = unserved.into_iter();
-        let outside = outside.fold(0, |set, range| set | self.is_outside(range, now));
+        let outside = outside.fold(0, |set, range| set | self.may_be_outside(range, now));
         let outside = outside & !(1 << self.me);
         let is_silent = |node: &usize| now.since(self.peers[*node].heard) >= 2 * lease;
         let silent = (self.others()).filter(is_silent);

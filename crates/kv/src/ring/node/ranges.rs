@@ -311,15 +311,25 @@ impl Node {
     fn is_next(&self, range: usize, now: Time) -> bool {
         // One that leaves takes it all the same, and hands it over: it may hear who serves the
         // range where those behind it do not.
-        let around = self.roster.around(range);
-        let mut alive = around.filter(|node| self.is_alive(*node));
-        let most = alive.clone().map(|node| self.worth(node, range)).max();
-        let first = alive.find(|node| Some(self.worth(*node, range)) == most);
-        let has = most.is_some_and(|(has, _)| has);
+        let mut alive = self.alive_around(range);
+        let most = self.most_worth(range);
+        let first = alive.find(|node| self.worth(*node, range) == most);
         self.is_settled(now)
             && first == Some(self.me)
             && !self.is_with_refused(range, now)
-            && (has || self.is_outside(range, now) == 0)
+            && self.may_be_outside(range, now) == 0
+    }
+
+    fn alive_around(&self, range: usize) -> impl Iterator<Item = usize> {
+        let around = self.roster.around(range);
+        around.filter(|node| self.is_alive(*node))
+    }
+
+    /// What the best copy of those that are there is [worth](Self::worth).
+    pub(super) fn most_worth(&self, range: usize) -> (bool, u64) {
+        let alive = self.alive_around(range);
+        let worth = alive.map(|node| self.worth(node, range));
+        worth.max().unwrap_or_default()
     }
 
     /// What a node's copy of a range is worth where nobody serves it: whether the node has it
