@@ -7,8 +7,9 @@ use std::sync::Mutex;
 
 const NAME: &str = "node";
 const LEAVE: &str = "ring/leave/node";
-/// The lease of another process of its name.
+/// The lease of another process of its name, and of another node.
 const OTHER: i64 = 1;
+const THIRD: i64 = 2;
 
 /// What etcd has: leases, and keys with their values and leases, in base64 as they come.
 #[derive(Default)]
@@ -355,14 +356,17 @@ fn who_registers_anew_is_told_who_is_there_before_its_lease() {
     {
         let mut fake = fake.lock().expect("nobody panics");
         fake.end(number);
-        fake.leases.insert(OTHER);
+        fake.leases.insert(THIRD);
         let other = json!({ "name": "other", "client": "h:1", "backbone": "127.0.0.1:2" });
         let at = encoded("ring/nodes/63");
-        fake.keys.insert(at, (encoded(&other.to_string()), OTHER));
+        fake.keys.insert(at, (encoded(&other.to_string()), THIRD));
     }
     let mut named = Vec::new();
     loop {
-        match said.recv_timeout(Duration::from_secs(10)).expect("it is told") {
+        match said
+            .recv_timeout(Duration::from_secs(10))
+            .expect("it is told")
+        {
             News::Members(members) => {
                 let names = members.into_values().map(|member| member.name);
                 named = names.collect();

@@ -228,6 +228,14 @@ impl Node {
         self.complete &= !(1 << range);
     }
 
+    /// What this node has of a range is old: others have more.
+    pub(super) fn is_old(&mut self, range: usize) {
+        self.complete &= !(1 << range);
+        if self.options.lease.is_some() {
+            self.counts[range] = 0;
+        }
+    }
+
     /// This node has a range complete.
     pub(super) fn completes(&mut self, range: usize) {
         self.complete |= 1 << range;

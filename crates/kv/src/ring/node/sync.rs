@@ -112,7 +112,7 @@ impl Node {
         }
         // Late or not: whoever serves it since was not told that this node has it.
         if range < self.ranges() && usize::from(self.claims[range].node) != self.me {
-            self.may_miss(range);
+            self.is_old(range);
         }
     }
 
