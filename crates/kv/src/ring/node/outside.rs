@@ -7,11 +7,11 @@
 //!    that is newer than of what those in the roster have of it;
 //! 2. for as long after the claimant went, or this node got its lease, as one is waited for that is
 //!    cut off, unless the claimant said that it ends;
-//! 3. where no claim is known, shortly after this node began: such ones may be about to reach it.
+//! 3. shortly after this node got its lease: such ones may be about to reach it.
 //!
 //! One that is let go, and alive, speaks on to those it knew (`lease.rs`).
 
-use super::super::wire::{Head, Stay};
+use super::super::wire::{Claim, Head, Stay};
 use super::lease::CUT_OFF;
 use super::{Node, bits};
 use rhythm_net::Time;
@@ -74,19 +74,17 @@ impl Node {
         let speak = strangers
             .filter(speaks)
             .fold(0, |set, node| set | 1 << node);
-        let claim = self.claims[range];
-        let node = usize::from(claim.node);
-        if claim.epoch == 0 {
-            let looks = now.since(self.started) < LOOKS * self.options.dead_after;
-            return speak | u64::from(looks) << self.me;
-        }
+        let looks = now.since(self.lease.since) < LOOKS * self.options.dead_after;
+        let Claim { epoch, node } = self.claims[range];
+        let node = usize::from(node);
         let peer = &self.peers[node];
         let since = peer.gone_at.max(self.lease.since);
-        let may_live = node != self.me
+        let may_live = epoch > 0
+            && node != self.me
             && !self.is_member(node)
             && !peer.has_ended
             && now.since(since) < CUT_OFF * lease;
-        speak | u64::from(may_live) << node
+        speak | u64::from(looks) << self.me | u64::from(may_live) << node
     }
 
     /// Says whom a range waits for that nobody serves, and that keep it: they speak, and have no
