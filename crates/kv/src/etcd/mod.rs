@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   PREFIX/nodes/NUMBER   {"name", "client", "backbone"}: a node that is there, under its lease
-//!   PREFIX/leave/NAME     a node that is to leave (`rhythm kv ring remove`)
+//!   PREFIX/leave/NAME     a node that is to leave (`rhythm kv ring remove`), while that is waited
+//!                         for
 //! ```
 //!
 //! - [`rhythm_etcd`] speaks to etcd.
@@ -12,6 +13,8 @@
 //! asked for: by then etcd has not ended it yet, so nobody else serves what it serves.
 
 mod registration;
+mod removal;
 
 pub use registration::{Kept, News, Registration, RegistrationError, registered};
+pub use removal::remove;
 pub use rhythm_etcd::{Etcd, EtcdError};

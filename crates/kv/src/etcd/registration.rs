@@ -1,15 +1,17 @@
 //! A node's place among the others: a key under a lease, and two threads that keep it and look at
 //! the others' keys.
 
+use crate::checksum::checksum;
 use crate::ring::{Lease, Member, NODES_MAX};
 use rhythm_etcd::{Entry, Etcd, EtcdError};
 use rhythm_net::{Time, clock};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 /// How often a lease is renewed in its time.
@@ -18,8 +20,9 @@ const RENEWALS: u32 = 3;
 const MARGIN: u32 = 10;
 /// How long after etcd did not answer it is asked again.
 const AGAIN: Duration = Duration::from_millis(200);
-/// How long a node that begins waits for etcd.
+/// How long a node that begins waits for etcd; and one that ends, until its lease is ended.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// Why a node is not registered.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +76,7 @@ pub struct Registration {
     pub number: usize,
     /// Its lease at the start.
     pub lease: Lease,
-    /// Who was there then, it among them.
+    /// Who was there then, it among them; or when it registered anew.
     pub members: BTreeMap<usize, Member>,
 }
 
@@ -181,8 +184,6 @@ impl Registration {
             None => etcd.grant(seconds)?,
         };
         *granted = Some(number);
-        // What it was told in an earlier life.
-        etcd.delete(&format!("leave/{}", me.name))?;
         let mut is_told = false;
         loop {
             let (entries, revision) = etcd.entries()?;
@@ -214,9 +215,11 @@ impl Registration {
                     );
                 }
             } else {
-                let free = (0..NODES_MAX).find(|number| !there.contains_key(number));
+                let free = numbers(&me.name).find(|number| !there.contains_key(number));
                 let nodes_max = NODES_MAX;
                 let place = free.ok_or(RegistrationError::RingFull { nodes_max })?;
+                // What it was told in an earlier life; while one of its name lives, that is told.
+                etcd.delete(&leave_key(&me.name))?;
                 if create(etcd, place, me, number)? {
                     continue;
                 }
@@ -252,10 +255,12 @@ impl Registration {
         let tell = Arc::new(tell);
         let is_over = Arc::new(AtomicBool::new(false));
         let (say, said) = mpsc::channel();
+        let told = Arc::new(Mutex::new(None));
         let watcher = {
             let (etcd, name, number) = (self.etcd.clone(), self.me.name.clone(), self.number);
             let patience = Duration::from_secs(self.seconds);
             let (say, is_over) = (say.clone(), Arc::clone(&is_over));
+            let told = Arc::clone(&told);
             let tell_all = Arc::clone(&tell);
             let tell = move |news| {
                 let is_missing =
@@ -266,28 +271,40 @@ impl Registration {
                     let _ = say.send(Said::Look);
                 }
             };
-            move || watch(etcd, &name, patience, &tell, &is_over)
+            move || watch(etcd, &name, patience, &tell, &told, &is_over)
         };
         // It may wait for etcd when it is to end, and is not waited for.
         thread::Builder::new()
             .name("kv members".into())
             .spawn(watcher)?;
+        let (end, ended) = mpsc::channel();
         let keeper = thread::Builder::new().name("kv lease".into());
-        let keeper = keeper.spawn(move || {
+        keeper.spawn(move || {
+            let _end: Sender<Infallible> = end;
             let mut keeper = self;
             let mut is_told = false;
             let every = Duration::from_secs(keeper.seconds) / RENEWALS;
             let mut wait = every;
             while goes_on(&said, wait, clock::monotonic) {
+                let number = keeper.lease.number;
+                // Who registers anew is told who is there then before it is told of its lease:
+                // they may have taken what it served. What the other thread saw before is told
+                // before, too.
+                let mut before = (!keeper.stands).then(|| lock(&told));
                 match keeper.renew() {
                     Ok(news) => {
                         if std::mem::take(&mut is_told) {
                             tracing::info!("etcd answers again");
                         }
+                        if let Some(before) = before.as_mut().filter(|_| keeper.stands) {
+                            tell_members(before, keeper.members.clone(), &*tell);
+                        }
                         tell(news);
                         wait = match keeper.stands {
                             true => every,
                             false if keeper.is_void => Duration::ZERO,
+                            // It has one for which it is to register.
+                            false if keeper.lease.number != number => Duration::ZERO,
                             false => AGAIN,
                         };
                     }
@@ -305,7 +322,7 @@ impl Registration {
         })?;
         Ok(Kept {
             say,
-            keeper: Some(keeper),
+            ended,
             is_over,
         })
     }
@@ -317,9 +334,9 @@ impl Registration {
             self.etcd.revoke(self.lease.number)?;
             self.is_void = false;
         }
-        let mut asked = clock::monotonic();
+        let asked = clock::monotonic();
         let Lease {
-            mut number,
+            number,
             mut revision,
             ..
         } = self.lease;
@@ -332,11 +349,10 @@ impl Registration {
             Some(seconds) => seconds,
             None => {
                 tracing::warn!("the lease was over: others may have taken what this node served");
-                asked = clock::monotonic();
-                number = self.etcd.grant(self.seconds)?;
+                let number = self.etcd.grant(self.seconds)?;
                 // Whatever becomes of the rest, it is this one that is renewed from now on.
-                (self.lease.number, self.stands) = (number, false);
-                self.seconds
+                self.stands = false;
+                return Ok(self.without_lease(number));
             }
         };
         if !self.stands {
@@ -353,7 +369,9 @@ impl Registration {
             let (entries, at) = self.etcd.entries()?;
             revision = at;
             match under(&entries, self.number) {
-                Some(of) if of == number => self.stands = true,
+                Some(of) if of == number => {
+                    (self.stands, self.members) = (true, members(&entries));
+                }
                 Some(_) => return Ok(News::Replaced),
                 // Another's, which is gone again; or the lease is: the next renewal sees to it.
                 None => return Ok(self.without_lease(number)),
@@ -394,6 +412,33 @@ fn place_key(number: usize) -> String {
     format!("nodes/{number}")
 }
 
+/// The key by which a node is asked to leave.
+pub(super) fn leave_key(name: &str) -> String {
+    format!("leave/{name}")
+}
+
+/// All numbers, those first that a node of this name is to have: where all leases have ended, who
+/// begins is not to take the number of one that is about to register anew.
+fn numbers(name: &str) -> impl Iterator<Item = usize> {
+    let first = (checksum([0, 0], name.as_bytes()) % NODES_MAX as u64) as usize;
+    (first..first + NODES_MAX).map(|number| number % NODES_MAX)
+}
+
+/// The members that were told of last.
+type Members = Option<BTreeMap<usize, Member>>;
+
+fn lock(told: &Mutex<Members>) -> MutexGuard<'_, Members> {
+    told.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells who is there, if that is new.
+fn tell_members(before: &mut Members, members: BTreeMap<usize, Member>, tell: &impl Fn(News)) {
+    if before.as_ref() != Some(&members) {
+        tell(News::Members(members.clone()));
+        *before = Some(members);
+    }
+}
+
 /// What the thread that renews the lease is told.
 #[derive(Clone, Copy, Debug)]
 enum Said {
@@ -426,24 +471,25 @@ fn watch(
     name: &str,
     patience: Duration,
     tell: &impl Fn(News),
+    told: &Mutex<Members>,
     is_over: &AtomicBool,
 ) {
-    let leave = format!("leave/{name}");
-    let (mut before, mut is_leaving) = (None, false);
+    let leave = leave_key(name);
+    let mut is_leaving = false;
     while !is_over.load(Ordering::Acquire) {
-        let looked = etcd.entries().and_then(|(entries, revision)| {
-            if !is_leaving && entries.iter().any(|entry| entry.key == leave) {
-                is_leaving = true;
-                tell(News::Leave);
-            }
-            let members = members(&entries);
-            if before.as_ref() != Some(&members) {
-                tell(News::Members(members.clone()));
-                before = Some(members);
-            }
-            etcd.wait(revision, patience)
-        });
-        if looked.is_err() {
+        let looked = {
+            // Held while etcd is asked, so that what is told later is no older.
+            let mut before = lock(told);
+            etcd.entries().map(|(entries, revision)| {
+                if !is_leaving && entries.iter().any(|entry| entry.key == leave) {
+                    is_leaving = true;
+                    tell(News::Leave);
+                }
+                tell_members(&mut before, members(&entries), tell);
+                revision
+            })
+        };
+        if looked.and_then(|at| etcd.wait(at, patience)).is_err() {
             // The other thread says so.
             thread::sleep(AGAIN);
         }
@@ -454,7 +500,8 @@ fn watch(
 #[derive(Debug)]
 pub struct Kept {
     say: Sender<Said>,
-    keeper: Option<JoinHandle<()>>,
+    /// Nothing is said: it is over when the thread is.
+    ended: Receiver<Infallible>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -463,9 +510,8 @@ impl Drop for Kept {
         self.is_over.store(true, Ordering::Release);
         // Where it panicked it has ended.
         let _ = self.say.send(Said::End);
-        if let Some(keeper) = self.keeper.take() {
-            // It has nothing to say, not even if it panicked: the lease ends by itself.
-            let _ = keeper.join();
+        if self.ended.recv_timeout(ENDS_WITHIN) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("etcd does not answer: others wait until this node's lease is over");
         }
     }
 }

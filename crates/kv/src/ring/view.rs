@@ -80,6 +80,8 @@ pub struct View {
     wrote: Box<[AtomicU64]>,
     status: Mutex<Status>,
     members: Mutex<BTreeMap<usize, Member>>,
+    /// What nodes were called that were in the ring, or are, by their numbers.
+    names: Mutex<BTreeMap<usize, String>>,
 }
 
 impl View {
@@ -99,6 +101,7 @@ impl View {
             wrote: Box::default(),
             status: Mutex::default(),
             members: Mutex::default(),
+            names: Mutex::default(),
         }
     }
 
@@ -257,12 +260,15 @@ impl View {
 
     /// What a node is called; its number, where that is not known.
     pub(super) fn name(&self, node: usize) -> String {
-        let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
-        let member = members.get(&node);
-        member.map_or_else(|| node.to_string(), |member| member.name.clone())
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = names.get(&node).cloned();
+        name.unwrap_or_else(|| node.to_string())
     }
 
     pub(crate) fn set_members(&self, members: BTreeMap<usize, Member>) {
+        let named = members.iter();
+        let named = named.map(|(number, member)| (*number, member.name.clone()));
+        (self.names.lock().unwrap_or_else(PoisonError::into_inner)).extend(named);
         *self.members.lock().unwrap_or_else(PoisonError::into_inner) = members;
     }
 

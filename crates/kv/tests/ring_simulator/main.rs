@@ -13,12 +13,14 @@ mod chain;
 mod cluster;
 mod crowded;
 mod cut_off;
+mod deaf;
 mod disputed;
 mod flush;
 mod history;
 mod leases;
 mod leave;
 mod network;
+mod outage;
 mod paused;
 mod random;
 mod refused;
@@ -64,6 +66,7 @@ fn no_acknowledged_write_is_lost_and_all_replicas_become_the_same() {
             && all.partitions > 0
             && all.left > 0
             && all.unreached > 0
+            && all.outages > 0
             && all.removed > 0
             && all.of_copies > 0
             && all.of_tails > 0

@@ -26,6 +26,9 @@ pub(crate) struct Ring {
     pub(crate) deaf: Option<(usize, usize)>,
     /// Where nodes have leases, one who is not told that its own was renewed.
     pub(crate) unrenewed: Option<usize>,
+    /// Who has a lease, a bit each, and which.
+    members: u64,
+    leases: [i64; NODES],
     /// What one says to another is on its way, though it is heard.
     clogged: Option<(usize, usize)>,
     on_its_way: Vec<Vec<u8>>,
@@ -58,6 +61,8 @@ impl Ring {
             apart: None,
             deaf: None,
             unrenewed: None,
+            members: (1 << NODES) - 1,
+            leases: [1, 2, 3],
             clogged: None,
             on_its_way: Vec::new(),
             done: Vec::new(),
@@ -130,15 +135,35 @@ impl Ring {
         let Some(lasts) = self.options.lease else {
             return;
         };
-        for node in (0..NODES).filter(|node| Some(*node) != self.unrenewed) {
+        let has = |node: &usize| Some(*node) != self.unrenewed && self.members & 1 << node != 0;
+        for node in (0..NODES).filter(has) {
             // Its clock may be slower.
+            let number = self.leases[node];
             let lease = Lease {
                 until: now + lasts * 9 / 10,
-                number: 1 + node as i64,
-                revision: 1,
+                number,
+                revision: number,
             };
             let live = &mut self.nodes[node].node;
             live.renewed(lease, now, &mut Effects::default());
+        }
+    }
+
+    /// All leases end, and etcd reaches nobody.
+    pub(crate) fn lose_etcd(&mut self) {
+        self.members = 0;
+    }
+
+    /// A node has another lease, and all that have one are told so.
+    pub(crate) fn register(&mut self, node: usize) {
+        let last = self.leases.into_iter().max().unwrap_or(0);
+        (self.members, self.leases[node]) = (self.members | 1 << node, last + 1);
+        let names = NAMES.into_iter().enumerate();
+        let names = names.filter(|(node, _)| self.members & 1 << node != 0);
+        let (roster, now) = (Roster::ranked(names, self.placement.ranges()), self.time());
+        for node in (0..NODES).filter(|node| self.members & 1 << node != 0) {
+            let node = &mut self.nodes[node].node;
+            node.enroll(roster.clone(), now, &mut Effects::default());
         }
     }
 

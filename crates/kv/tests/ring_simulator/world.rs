@@ -37,6 +37,7 @@ pub(crate) struct Counts {
     pub(crate) leased: u64,
     pub(crate) stops: u64,
     pub(crate) unreached: u64,
+    pub(crate) outages: u64,
     pub(crate) removed: u64,
     pub(crate) frames: u64,
     pub(crate) of_copies: u64,
@@ -57,6 +58,7 @@ impl Counts {
         self.leased += other.leased;
         self.stops += other.stops;
         self.unreached += other.unreached;
+        self.outages += other.outages;
         self.removed += other.removed;
         self.frames += other.frames;
         self.of_copies += other.of_copies;
@@ -77,6 +79,7 @@ enum Event {
     Client(usize),
     /// Somebody dies, comes back, or does not hear another.
     Mischief,
+    Die(usize, u64),
     Back(usize),
     Heal,
     /// A node is asked to leave, in this life of it, or has had enough time to.
@@ -132,6 +135,8 @@ struct World {
     /// the node may not know of that.
     removed: Vec<Option<i64>>,
     unaware: Vec<u64>,
+    /// The lease that each node was last told of.
+    told: Vec<i64>,
     options: Options,
     /// Frames go in pieces of so many bytes, over Ethernet.
     ether: Option<usize>,
@@ -219,6 +224,7 @@ pub(crate) fn run(seed: u64) -> Counts {
         of_keys: Random::new(seed ^ 0x6e75),
         removed: vec![None; count],
         unaware: vec![0; count],
+        told: vec![0; count],
         options,
         ether,
         nodes: (0..count).map(|_| None).collect(),
@@ -300,6 +306,7 @@ impl World {
             Event::Renew(node, _) | Event::Renewed(node, ..) | Event::Members(node, ..) => {
                 self.stopped[node].max(self.unreached[node])
             }
+            Event::Back(node) => self.unreached[node],
             _ => 0,
         };
         if comes_at > self.now {
@@ -334,6 +341,14 @@ impl World {
                 self.check_all_copies();
                 self.mischief();
             }
+            Event::Die(node, life) => {
+                if self.lives[node] == life && self.nodes[node].is_some() {
+                    // It was not to die alone with what it had.
+                    self.spare = 1;
+                    self.crash(node);
+                    self.push(1_000_000, Event::Back(node));
+                }
+            }
             Event::Back(node) => {
                 if self.nodes[node].is_none() {
                     // It waits until the lease of its life before is over.
@@ -358,6 +373,7 @@ impl World {
                     if let Some((number, _)) = lease {
                         let lease = self.lease(node, number, asked);
                         live.node.renewed(lease, now, &mut Effects::default());
+                        self.told[node] = number;
                         self.push(0, Event::Renew(node, self.lives[node]));
                         self.tell_members();
                     }
@@ -420,6 +436,10 @@ impl World {
             Event::Renewed(node, life, number, asked) => {
                 let lease = self.lease(node, number, asked);
                 if self.lives[node] == life {
+                    if std::mem::replace(&mut self.told[node], number) != number {
+                        // Who has another is told first who is there.
+                        self.happen(Event::Members(node, life));
+                    }
                     self.with(node, |live, out| live.node.renewed(lease, now, out));
                 }
             }

@@ -1,6 +1,6 @@
 //! `rhythm kv --ring etcd://`: three processes that etcd knows, of which one dies, one is stopped
-//! for a while, one is removed, or only its key; and etcd that is gone for a while. Every write
-//! that was confirmed is there, and it says how long nobody served the keys of who died.
+//! for a while, one is removed, or only its key; and etcd that is gone for a while, or forgets all.
+//! Every write that was confirmed is there, and it says how long nobody served the keys of who died.
 //!
 //! Needs Debian's `etcd-server`. `RHYTHM_KILLS=200` kills so many; without it each node once.
 
@@ -76,6 +76,23 @@ impl Etcd {
         }
     }
 
+    /// It comes back with nothing.
+    fn forget(&self) {
+        fs::remove_dir_all(&self.folder).expect("it is ours");
+    }
+
+    /// The keys of all nodes, in base64, in order.
+    fn nodes(&self) -> Vec<String> {
+        let stream = TcpStream::connect(self.places[0]).expect("it is there");
+        // From `ring/nodes/` up to `ring/nodes0`.
+        let body = r#"{"key": "cmluZy9ub2Rlcy8=", "range_end": "cmluZy9ub2RlczA="}"#;
+        let answer = Client::of(stream).ask("POST", "/v3/kv/range", body);
+        let said = answer.expect("it answers").body;
+        let keys = said.split("\"key\":\"").skip(1);
+        let keys = keys.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned()));
+        keys.collect()
+    }
+
     /// Does something with a key; what is said.
     fn with(&self, what: &str, key: &str) -> String {
         let stream = TcpStream::connect(self.places[0]).expect("it is there");
@@ -144,14 +161,14 @@ fn nodes_that_etcd_knows_die_and_come_back_and_nothing_confirmed_is_lost() {
 /// Others take what it serves at once, though its lease is there.
 #[test]
 fn a_node_whose_key_is_removed_comes_back_and_nothing_confirmed_is_lost() {
-    // `ring/nodes/0` and so on, as the gateway takes them.
-    const KEYS: [&str; 3] = ["cmluZy9ub2Rlcy8w", "cmluZy9ub2Rlcy8x", "cmluZy9ub2Rlcy8y"];
     let etcd = Etcd::start("kv-etcd-keys");
     let mut ring = Ring::of_etcd("kv-etcd-keys", etcd.place(), ACKED);
     (0..3).for_each(|node| ring.begin(node));
     ring.until_whole();
+    let keys = etcd.nodes();
+    assert_eq!(keys.len(), 3);
     let outcome = under_load(ring, Harm::Errors, 3, |_, round, _| {
-        let (begun, key) = (Instant::now(), KEYS[round % 3]);
+        let (begun, key) = (Instant::now(), &*keys[round % 3]);
         let said = etcd.with("deleterange", key);
         assert!(said.contains("\"deleted\":\"1\""), "{said}");
         while !etcd.with("range", key).contains("\"count\":\"1\"") {
@@ -186,6 +203,36 @@ fn without_etcd_reads_go_on_and_writes_end_with_the_lease() {
         until(&places, node, "set key 0 0 5\r\nthird\r\n", "STORED");
     }
     ring.until_whole();
+}
+
+/// All leases end, and one node after the other has another: none of them takes as empty what the
+/// others have.
+#[test]
+fn etcd_comes_back_with_nothing_and_nothing_confirmed_is_lost() {
+    let mut etcd = Etcd::start("kv-etcd-forgets");
+    let mut ring = Ring::of_etcd("kv-etcd-forgets", etcd.place(), ACKED);
+    (0..3).for_each(|node| ring.begin(node));
+    ring.until_whole();
+    let places = ring.clients.clone();
+    let mut client = ring::Client::new(&places);
+    for key in 0..300 {
+        let set = client.ask(key % 3, &format!("set key-{key} 0 0 1\r\nx\r\n"));
+        assert_eq!(set.expect("an answer").0, "STORED\r\n");
+    }
+    etcd.end();
+    for node in 0..3 {
+        until(&places, node, "delete key\r\n", "SERVER_ERROR");
+    }
+    etcd.forget();
+    etcd.begin();
+    for node in 0..3 {
+        until(&places, node, "set other 0 0 1\r\ny\r\n", "STORED");
+    }
+    ring.until_whole();
+    for key in 0..300 {
+        let got = client.ask(key % 3, &format!("get key-{key}\r\n"));
+        assert_eq!(got.expect("an answer").1, b"x", "key-{key}");
+    }
 }
 
 #[test]

@@ -20,7 +20,10 @@ impl Node {
                 from: self.me as u8,
                 ring: self.terms.digest(),
                 session: peer.mine,
-                peer: peer.session,
+                peer: match peer.session {
+                    0 => peer.hears,
+                    session => session,
+                },
                 count: peer.sent,
                 seq: 0,
                 ack: peer.link.received(),

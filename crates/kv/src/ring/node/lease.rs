@@ -16,7 +16,9 @@
 //!    of it for as long as that counts. So no read finds less than what was confirmed before, and
 //!    where etcd is gone, and nobody else, all can be read.
 //! 5. One that is in the roster no more, though its lease is there, as when somebody removed its
-//!    key, is as one without a lease: others take what it serves as soon as they hear of it.
+//!    key, is as one without a lease: others take what it serves as soon as they hear of it. It
+//!    speaks on to those it knew: what nobody else has they do not begin with nothing meanwhile
+//!    (`outside.rs`).
 //! 6. One that was told to serve a range may do so as long as it has its lease, heard or not: who
 //!    told it does not go on.
 
@@ -26,7 +28,7 @@ use rhythm_net::Time;
 use std::time::Duration;
 
 /// Lengths of a lease after which a node that is not heard, but has its lease, is cut off.
-const CUT_OFF: u32 = 4;
+pub(super) const CUT_OFF: u32 = 4;
 
 /// Epochs of claims for one revision of etcd's, which has one whenever a node comes or goes.
 const EPOCHS: u64 = 4;
@@ -34,15 +36,31 @@ const EPOCHS: u64 = 4;
 impl Node {
     /// These nodes are there now.
     pub fn enroll(&mut self, roster: Roster, now: Time, out: &mut Effects) {
-        let gone = self.roster.members() & !roster.members() & !(1 << self.me);
-        self.lease.unmet &= roster.members();
-        self.roster = roster;
-        if !self.is_listed() {
+        let me = 1_u64 << self.me;
+        let was_in = self.may_write_until() > now;
+        self.lease.is_listed = roster.members() & me != 0;
+        if !self.lease.is_listed {
+            // It speaks on to those it knew, for they are to hear that it is there, and what it
+            // has: it will be a member again.
             self.lease.until = Time::ZERO;
+            return self.decide(now, out);
+        }
+        let gone = self.roster.members() & !roster.members() & !me;
+        let come = roster.members() & !self.roster.members() & !me;
+        self.lease.unmet &= roster.members();
+        if !was_in {
+            // Such a one may have taken what this node served.
+            self.lease.unmet |= come;
+        }
+        self.roster = roster;
+        for node in bits(come) {
+            let peer = &mut self.peers[node];
+            (peer.outside, peer.has_ended, peer.heard) = (None, false, now);
         }
         for node in bits(gone) {
             let name = self.view.name(node);
             tracing::warn!(node = name, "the lease of a node of the ring is over");
+            self.goes_outside(node, now);
             self.peers[node].mine += 1;
             self.lose(node, now, out);
         }
@@ -64,10 +82,13 @@ impl Node {
             self.begin_anew(now, out);
         }
         // What was said of it before it was known to be in the roster no more is late.
-        self.lease.until = match is_same && !self.is_listed() {
+        self.lease.until = match is_same && !self.lease.is_listed {
             true => Time::ZERO,
             false => until,
         };
+        if !is_same {
+            self.lease.since = now;
+        }
         self.lease.number = number;
         // Where all who knew of a claim are gone, but for one who was stopped, the next claim is to
         // be greater all the same. A range changes hands twice, at most, when a node comes or goes.
@@ -95,7 +116,7 @@ impl Node {
         self.handing.fill(None);
         for range in 0..self.ranges() {
             if usize::from(self.claims[range].node) != self.me {
-                self.complete &= !(1 << range);
+                self.may_miss(range);
             }
         }
     }
@@ -115,14 +136,9 @@ impl Node {
     pub(super) fn may_write_until(&self) -> Time {
         match self.options.lease {
             None => Time::NEVER,
-            Some(_) if self.lease.unmet == 0 && self.is_listed() => self.lease.until,
+            Some(_) if self.lease.unmet == 0 && self.lease.is_listed => self.lease.until,
             Some(_) => Time::ZERO,
         }
-    }
-
-    /// Whether others know that this node is there.
-    fn is_listed(&self) -> bool {
-        self.roster.members() & 1 << self.me != 0
     }
 
     /// Until when nobody serves what this node does, as far as it can know.
@@ -170,7 +186,7 @@ impl Node {
             if now.since(self.peers[server].knew_me) >= CUT_OFF * lease {
                 let node = self.view.name(server);
                 tracing::warn!(range, node, "who serves a range is not heard");
-                self.complete &= !(1 << range);
+                self.may_miss(range);
                 self.stop_reading(range);
                 self.incoming[range] = None;
                 self.syncs[range].fill(Sync::None);
@@ -208,6 +224,7 @@ impl Node {
             self.is_alive(node) && now.since(self.peers[node].heard) < self.options.dead_after
         };
         self.knows_others(now)
+            && !self.is_succeeded(now)
             && self.is_kept_by(now).is_none()
             && (self.options.lease.is_none()
                 || self.others().all(is_heard) && self.may_write_until() > now)
@@ -285,7 +302,8 @@ mod tests {
         node.forward(ticket, Road::to_server(0), b"set".to_vec(), now, &mut out);
         assert!(out.executes.is_empty(), "nobody serves it yet");
         node.renewed(lease(1), now, &mut out);
-        node.tick(&mut local, now, &mut out);
+        let later = now + 2 * Options::default().dead_after;
+        node.tick(&mut local, later, &mut out);
         let execute: Vec<Execute> = out.executes.drain(..).collect();
         assert_eq!(execute.len(), 1);
         node.executed(&execute[0], b"STORED".to_vec(), &written, &local, &mut out);

@@ -39,6 +39,8 @@
 //! whose copy counts under the last epoch before all others; where nobody does, by the first that
 //! is there. With leases, only by one that has just heard all others; and nobody serves anything
 //! before all others know of it, so that who is not in a roster, and claims a range, was let go.
+//! Where nobody there has it, it is taken by who had it under the last claim, or else the first, and
+//! not while one may have it who was let go and is alive (`outside.rs`).
 //!
 //! Memory is bounded: what neighbors have not taken, by `queue_max` each, from which on the view
 //! says that writes which they are to have are to wait, and half as much of ranges that they are
@@ -59,6 +61,7 @@ mod frames;
 mod lease;
 mod leave;
 mod options;
+mod outside;
 mod peer;
 mod presence;
 mod progress;
@@ -122,7 +125,8 @@ pub struct Node {
     /// The ranges that this node has complete.
     complete: u64,
     /// Of each range, the last epoch of which this node knows that it is sent what is confirmed
-    /// under it; 0: none. With leases it does not matter.
+    /// under it; 0: none. With leases, of one that it has complete no more, the epoch of the claim
+    /// under which it had it.
     counts: Vec<u64>,
     /// Of those it has complete, ranges that others serve, and that may be read here while these
     /// are heard.
@@ -161,6 +165,8 @@ pub struct Node {
     untold_until: Time,
     /// Until when one whose lease is over may show what he served, and this node serves.
     shown_until: Time,
+    /// Of whom it was last said that what nobody serves waits for them, a bit each.
+    awaited: u64,
     forwards: Forwards,
     flushes: Flushes,
 }
@@ -180,8 +186,10 @@ impl Node {
         let (nodes, ranges) = (roster.places(), view.placement().ranges());
         let chains = (0..ranges).map(|_| Chain::default());
         let workers = view.wrote().count();
+        let me = view.me();
+        let lease = OwnLease::none(roster.members() & 1 << me != 0);
         Node {
-            me: view.me(),
+            me,
             terms,
             refused: BTreeMap::new(),
             options,
@@ -195,7 +203,7 @@ impl Node {
             left_at: now,
             is_gone: false,
             reached: Reached::default(),
-            lease: OwnLease::none(),
+            lease,
             peers: (0..nodes)
                 .map(|_| Peer::new(session, ranges, now))
                 .collect(),
@@ -223,6 +231,7 @@ impl Node {
             untold: 0,
             untold_until: now,
             shown_until: now,
+            awaited: 0,
             forwards: Forwards::default(),
             flushes: Flushes::new(nodes, session),
         }
@@ -269,9 +278,12 @@ impl Node {
             }
             return;
         }
-        let is_ours = head.claims.len() == self.ranges() && self.is_member(from);
-        if !is_ours || from == self.me {
+        let is_known = head.claims.len() == self.ranges() && from < self.peers.len();
+        if !is_known || from == self.me {
             return;
+        }
+        if !self.is_member(from) {
+            return self.overhear(from, &head, now);
         }
         if !self.meet(from, &head, now, out) {
             return;
@@ -317,6 +329,7 @@ impl Node {
             self.forwards.retract(from, had);
             self.peers[from].mine += 1;
             self.lose(from, now, out);
+            self.peers[from].has_ended = true;
             // What comes of it yet is late.
             self.peers[from].last_session = head.session + 1;
         }
@@ -387,6 +400,7 @@ impl Node {
                 let is_heard = now.since(self.peers[node].heard) < self.options.dead_after;
                 if is_heard {
                     self.bar(node, now);
+                    self.peers[node].is_deaf = true;
                 }
                 // A new session: who was only slow begins anew, too.
                 self.peers[node].mine += 1;
@@ -402,6 +416,7 @@ impl Node {
         self.tell_looks(now);
         self.note_reached();
         self.decide(now, out);
+        self.tell_awaited(now);
         self.chain_all(now, local);
         self.dispatch_all(now, out);
         self.take_on(out);

@@ -1,6 +1,7 @@
 //! Another node.
 
 use super::super::link::Link;
+use super::outside::Outside;
 use rhythm_net::Time;
 
 /// A node that begins has sessions from a multiple of so many on, and no more than these: so others
@@ -46,6 +47,14 @@ pub(super) struct Peer {
     /// Since when it says that it does not know our session, and when it was last told so.
     pub(super) unheard: Option<Time>,
     pub(super) told_unheard: Option<Time>,
+    /// It was heard, and took nothing: it is there again when it knows our session. Until then this
+    /// is its own, for it may wait for the same of us.
+    pub(super) is_deaf: bool,
+    pub(super) hears: u64,
+    /// When it was in the roster no more; whether it said that it ends; and what it says since.
+    pub(super) gone_at: Time,
+    pub(super) has_ended: bool,
+    pub(super) outside: Option<Outside>,
     /// Ours with it.
     pub(super) mine: u64,
     /// How often what was under way with it was lost.
@@ -89,6 +98,11 @@ impl Peer {
             barred: None,
             unheard: None,
             told_unheard: None,
+            is_deaf: false,
+            hears: 0,
+            gone_at: Time::ZERO,
+            has_ended: false,
+            outside: None,
             mine,
             losses: 0,
             heard: now,

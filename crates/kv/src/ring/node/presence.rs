@@ -3,7 +3,7 @@
 
 use super::super::link::Link;
 use super::super::wire::Head;
-use super::peer::life;
+use super::peer::{Second, life};
 use super::{Effects, Node, Sync};
 use rhythm_net::Time;
 
@@ -57,6 +57,14 @@ impl Node {
         }
     }
 
+    /// Whether a node was just lost whose next life speaks, and counts with the next frame: it may
+    /// serve something by now.
+    pub(super) fn is_succeeded(&self, now: Time) -> bool {
+        let speaks = |second: Second| now.since(second.heard) < self.options.dead_after;
+        let mut lost = self.others().filter(|node| !self.is_alive(*node));
+        lost.any(|node| self.peers[node].second.is_some_and(speaks))
+    }
+
     /// Whether a frame is of a life of its sender that took nothing, while another spoke that may.
     fn is_barred(&self, from: usize, head: &Head, now: Time) -> bool {
         let barred = self.peers[from].barred;
@@ -78,6 +86,14 @@ impl Node {
         if self.is_barred(from, head, now) {
             return false;
         }
+        let peer = &mut self.peers[from];
+        if peer.is_deaf && head.peer != peer.mine {
+            // Were it there by what it says alone, all would wait for it again.
+            peer.hears = head.session;
+            self.see_whether_heard(from, head, now, out);
+            return false;
+        }
+        (peer.is_deaf, peer.hears) = (false, 0);
         let last = self.peers[from].last_session;
         let is_other = last != 0 && life(head.session) != life(last);
         if is_other && !self.succeeds(from, head, now) {
@@ -104,7 +120,7 @@ impl Node {
             peer.complete = 0;
             peer.counts.fill(0);
             (peer.knew_me, peer.second, peer.barred) = (now, None, None);
-            peer.unheard = None;
+            (peer.unheard, peer.has_ended) = (None, false);
             self.leaving &= !(1 << from);
         }
         let was_there = std::mem::replace(&mut self.peers[from].session, head.session) != 0;

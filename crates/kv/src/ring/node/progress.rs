@@ -139,8 +139,11 @@ impl Refused {
 pub(super) struct OwnLease {
     /// Until when it is there in any case.
     pub(super) until: Time,
-    /// Which it is; 0: there was none.
+    /// Which it is; 0: there was none. And since when it is this one.
     pub(super) number: i64,
+    pub(super) since: Time,
+    /// Whether others know that this node is there, as far as etcd says.
+    pub(super) is_listed: bool,
     /// Claims that it makes have at least this epoch.
     pub(super) epoch: u64,
     /// The nodes that are to be heard before it counts, a bit each.
@@ -148,10 +151,12 @@ pub(super) struct OwnLease {
 }
 
 impl OwnLease {
-    pub(super) fn none() -> OwnLease {
+    pub(super) fn none(is_listed: bool) -> OwnLease {
         OwnLease {
             until: Time::ZERO,
             number: 0,
+            since: Time::ZERO,
+            is_listed,
             epoch: 0,
             unmet: 0,
         }

@@ -35,7 +35,7 @@ impl Node {
     }
 
     /// Who serves a range, of the nodes that are there.
-    fn server(&self, range: usize) -> Option<usize> {
+    pub(super) fn server(&self, range: usize) -> Option<usize> {
         let Claim { epoch, node } = self.claims[range];
         let node = usize::from(node);
         let has = |complete: u64| complete & 1 << range != 0;
@@ -161,14 +161,14 @@ impl Node {
             // Whoever serves it now may have what this node has not.
             let (name, by) = (self.range_name(range), self.view.name(claim.node.into()));
             tracing::warn!(range = name, by, "another node serves this range");
-            self.complete &= !(1 << range);
+            self.may_miss(range);
             self.disputed |= 1 << range;
         }
         let is_same_tenure = self.tenure(claim.epoch) == self.tenure(known.epoch);
         if is_same_tenure && claim.epoch > known.epoch {
             // Two took it, and this one renewed its claim since: what it said meanwhile was dropped
             // here, as of the lower claim.
-            self.complete &= !(1 << range);
+            self.may_miss(range);
         }
         self.flush_moved(range);
         self.adopt(range, claim);
@@ -199,13 +199,49 @@ impl Node {
         self.syncs[range].fill(Sync::None);
         self.leave_chain(range);
         if usize::from(claim.node) == self.me {
+            for node in bits(self.alive() & !(1 << self.me)) {
+                self.syncs[range][node] = match self.is_behind(node, range) {
+                    true => Sync::None,
+                    false => Sync::Kept,
+                };
+            }
             if self.options.lease.is_none() {
                 self.counts[range] = claim.epoch;
             }
-            for node in bits(self.alive() & !(1 << self.me)) {
-                self.syncs[range][node] = Sync::Kept;
-            }
             self.await_members();
+        }
+    }
+
+    /// Whether another says that it has a range, and may miss what this node has of it: it was given
+    /// up, and is there again, and who served the range died before he told it.
+    fn is_behind(&self, node: usize, range: usize) -> bool {
+        let peer = &self.peers[node];
+        let has = peer.complete & 1 << range != 0;
+        self.options.lease.is_none() && has && peer.counts[range] < self.counts[range]
+    }
+
+    /// What this node has of a range may miss what was confirmed since.
+    pub(super) fn may_miss(&mut self, range: usize) {
+        let has = self.complete & 1 << range != 0;
+        if has && self.options.lease.is_some() {
+            self.counts[range] = self.claims[range].epoch;
+        }
+        self.complete &= !(1 << range);
+    }
+
+    /// What this node has of a range is old: others have more.
+    pub(super) fn is_old(&mut self, range: usize) {
+        self.complete &= !(1 << range);
+        if self.options.lease.is_some() {
+            self.counts[range] = 0;
+        }
+    }
+
+    /// This node has a range complete.
+    pub(super) fn completes(&mut self, range: usize) {
+        self.complete |= 1 << range;
+        if self.options.lease.is_some() {
+            self.counts[range] = 0;
         }
     }
 
@@ -265,7 +301,7 @@ impl Node {
                 // It stays, as others are sent what is here.
                 drop(self.take_flushed(range));
                 self.adopt(range, Claim { epoch, node });
-                self.complete |= 1 << range;
+                self.completes(range);
                 self.await_unshown(now);
             }
             if self.serves(range) {
@@ -287,25 +323,39 @@ impl Node {
     fn is_next(&self, range: usize, now: Time) -> bool {
         // One that leaves takes it all the same, and hands it over: it may hear who serves the
         // range where those behind it do not.
+        let mut alive = self.alive_around(range);
+        let most = self.most_worth(range);
+        let first = alive.find(|node| self.worth(*node, range) == most);
+        self.is_settled(now)
+            && first == Some(self.me)
+            && !self.is_with_refused(range, now)
+            && self.may_be_outside(range, now) == 0
+    }
+
+    fn alive_around(&self, range: usize) -> impl Iterator<Item = usize> {
         let around = self.roster.around(range);
-        let mut alive = around.filter(|node| self.is_alive(*node));
-        let has = |node: &usize| {
-            let complete = match *node == self.me {
-                true => self.complete,
-                false => self.peers[*node].complete,
-            };
-            complete & 1 << range != 0
+        around.filter(|node| self.is_alive(*node))
+    }
+
+    /// What the best copy of those that are there is [worth](Self::worth).
+    pub(super) fn most_worth(&self, range: usize) -> (bool, u64) {
+        let alive = self.alive_around(range);
+        let worth = alive.map(|node| self.worth(node, range));
+        worth.max().unwrap_or_default()
+    }
+
+    /// What a node's copy of a range is worth where nobody serves it: whether the node has it
+    /// complete, and under which epoch it counts. Of those that have it complete, one under an
+    /// older epoch than another may lack what was confirmed since; with leases none does, and it
+    /// matters where nobody has it, for who had it last has most of it.
+    fn worth(&self, node: usize, range: usize) -> (bool, u64) {
+        let (complete, counts) = match node == self.me {
+            true => (self.complete, &self.counts),
+            false => (self.peers[node].complete, &self.peers[node].counts),
         };
-        // Who counts under an older epoch than another may lack what was confirmed since.
-        let counts = |node: &usize| match *node == self.me {
-            true => self.counts[range],
-            false => self.peers[*node].counts[range],
-        };
-        let most = alive.clone().filter(has).map(|node| counts(&node)).max();
-        let mut all = alive.clone();
-        let first = all.find(|node| has(node) && Some(counts(node)) == most);
-        let first = first.or_else(|| alive.next());
-        self.is_settled(now) && first == Some(self.me) && !self.is_with_refused(range, now)
+        let has = complete & 1 << range != 0;
+        let matters = has == self.options.lease.is_none();
+        (has, if matters { counts[range] } else { 0 })
     }
 
     /// Finds the targets of a range: of the nodes that are there the first, one more than copies

@@ -112,7 +112,7 @@ impl Node {
         }
         // Late or not: whoever serves it since was not told that this node has it.
         if range < self.ranges() && usize::from(self.claims[range].node) != self.me {
-            self.complete &= !(1 << range);
+            self.is_old(range);
         }
     }
 
@@ -273,7 +273,7 @@ impl Node {
                 && incoming.stage == IncomingStage::Walking
             {
                 self.incoming[range] = None;
-                self.complete |= 1 << range;
+                self.completes(range);
                 let server = usize::from(self.claims[range].node);
                 self.tell(server, Message::Complete(incoming.of));
                 if self.incoming.iter().all(Option::is_none) {

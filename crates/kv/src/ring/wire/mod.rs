@@ -7,8 +7,8 @@
 //!   magic, version, who sends, bytes of the whole frame; which ring; the sender's session and the
 //!   receiver's as the sender knows it; how many frames it sent; the place of this one's messages
 //!   in their order (0: none), and up to which place it has the receiver's; then which frame of the
-//!   receiver's it heard last, the credit, the ranges that the sender has complete, and those of
-//!   them that count, flags, how often a part of a frame of the receiver's came, what it knows of
+//!   receiver's it heard last, the credit, the ranges that the sender has complete, and those whose
+//!   copies count, flags, how often a part of a frame of the receiver's came, what it knows of
 //!   each range, and under which epoch each of those counts; then messages, and a checksum of all
 //!   that (SipHash-1-3 under a fixed key: against accidents, not against attackers, who must be
 //!   kept off the backbone).
@@ -99,7 +99,7 @@ pub struct Head {
     /// What the sender knows of each range.
     pub claims: Vec<Claim>,
     /// Of each range, the last epoch of which the sender knows that who serves it counts on it; 0:
-    /// none. It is said of those that the sender has complete.
+    /// none. With leases, of one that it has complete no more, the epoch under which it had it.
     pub counts: Vec<u64>,
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn sender(bytes: &[u8], ring: u64) -> Option<usize> {
 pub fn write(head: &Head, messages: &[u8], out: &mut Vec<u8>) {
     let counts = || {
         let counts = head.counts.iter().copied().enumerate();
-        counts.filter(|(range, epoch)| *epoch > 0 && head.complete & 1 << range != 0)
+        counts.filter(|(_, epoch)| *epoch > 0)
     };
     let counting = counts().fold(0, |set, (range, _)| set | 1_u64 << range);
     let known = CLAIM * head.claims.len() + EPOCH * counting.count_ones() as usize;
@@ -210,7 +210,6 @@ impl Reader<'_> {
             Some(Claim { epoch, node })
         };
         let claims: Option<Vec<Claim>> = (0..ranges).map(|_| claim(self)).collect();
-        let counting = counting & complete;
         let counts = (0..ranges).map(|range| match range < 64 && counting & 1 << range != 0 {
             true => self.u64(),
             false => Some(0),

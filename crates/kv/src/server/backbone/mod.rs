@@ -162,22 +162,27 @@ impl Backbone {
                 let names = members.values().map(|member| member.name.as_str());
                 let names = names.collect::<Vec<_>>().join(", ");
                 tracing::info!(members = names, "who is in the ring");
+                let roster = self.scheme.ranked(&members);
                 match &mut self.way {
-                    Way::Tcp(lines) => {
-                        lines.enlist(port, peers(&members, self.scheme.ranked(&members).places()))
+                    // One that is not among them speaks on to those it knew.
+                    Way::Tcp(lines) if members.contains_key(&self.view.me()) => {
+                        lines.enlist(port, peers(&members, roster.places()));
+                        self.view.set_members(members);
                     }
+                    Way::Tcp(_) => {}
                     Way::Ether(_) => debug_assert!(false, "over Ethernet the nodes stay"),
                 }
-                let roster = self.scheme.ranked(&members);
                 self.with(|node, _, now, out| node.enroll(roster, now, out));
-                self.view.set_members(members);
             }
             News::Lease(lease) => {
                 self.with(|node, _, now, out| node.renewed(lease, now, out));
             }
             News::Leave => self.shared.shut_down(true),
             News::Replaced => {
-                tracing::error!("another node has this one's place in the ring");
+                tracing::error!(
+                    "another node has this one's place in the ring: this one ends, and what it \
+                     served is with those who have copies; start it again"
+                );
                 self.workers.iter().for_each(Inbox::stop);
             }
         }

@@ -111,27 +111,42 @@ impl World {
     }
 
     /// A node and etcd do not hear each other, for long enough that its lease is over: it, and all
-    /// others, hear each other meanwhile.
+    /// others, hear each other meanwhile. Or so it is with all of them, or all but one; where it is
+    /// all, one may die before it is over.
     fn cut_from_etcd(&mut self) {
         // Under `async` what it shows may be old meanwhile.
         let Some(leases) = self.leases.as_ref().filter(|_| self.options.acked) else {
             return;
         };
         let (random, lasts) = (&mut self.of_etcd, leases.lasts);
-        let victim = random.below(self.nodes.len() as u64) as usize;
+        let count = self.nodes.len();
+        let victim = random.below(count as u64) as usize;
         let is_leaving = self.nodes.iter().flatten().any(|live| live.is_leaving);
         let is_reached = self.unreached.iter().all(|until| *until <= self.now);
-        if is_reached
-            && self.nodes[victim].is_some()
-            && !is_leaving
-            && random.percent(20)
-            && self.spare > 0
-        {
-            self.counts.unreached += 1;
-            self.spare -= 1;
-            self.unreached[victim] = self.now + lasts / 2 + random.below(3 * lasts);
-            self.say(|| format!("node {victim} does not reach etcd"));
+        let may = is_reached && self.nodes[victim].is_some() && !is_leaving && self.spare > 0;
+        if !may || !random.percent(20) {
+            return;
         }
+        self.counts.unreached += 1;
+        let are_all = random.percent(25);
+        let are_going = self.stopped.iter().all(|until| *until <= self.now);
+        let is_deaf = self.deaf.iter().flatten().any(|is_deaf| *is_deaf);
+        if (are_all || random.percent(25)) && are_going && !is_deaf {
+            self.counts.outages += 1;
+            // What one has nobody else may have for a while.
+            self.spare = 0;
+            for node in (0..count).filter(|node| are_all || *node != victim) {
+                self.unreached[node] = self.now + lasts * 3 / 2 + random.below(3 * lasts);
+            }
+            if are_all && random.percent(50) {
+                let after = 1 + random.below(lasts * 3 / 2);
+                self.push(after, Event::Die(victim, self.lives[victim]));
+            }
+            return self.say(|| format!("most do not reach etcd, {victim} too: {are_all}"));
+        }
+        self.spare -= 1;
+        self.unreached[victim] = self.now + lasts / 2 + random.below(3 * lasts);
+        self.say(|| format!("node {victim} does not reach etcd"));
     }
 
     /// Somebody removes the key of a node whose lease is there: others hear that it is not, and

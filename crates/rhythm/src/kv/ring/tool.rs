@@ -4,14 +4,9 @@ use super::{ETCD, checked, edit, nodes, status};
 use crate::kv::args::RingTool;
 use crate::output::print_line;
 use anyhow::{Context, Result, ensure};
-use rhythm_kv::etcd::{Etcd, registered};
+use rhythm_kv::etcd::{self, Etcd};
 use std::path::Path;
 use std::process::ExitCode;
-use std::thread;
-use std::time::Duration;
-
-/// How often it is looked whether a node has left.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Does what is asked of a ring.
 pub(crate) fn run(tool: &RingTool) -> Result<ExitCode> {
@@ -45,13 +40,8 @@ fn add(of: &str, [name, client, backbone]: [String; 3]) -> Result<ExitCode> {
 fn remove(of: &str, name: &str) -> Result<ExitCode> {
     if let Some(place) = of.strip_prefix(ETCD) {
         let mut etcd = Etcd::new(place)?;
-        let is_there =
-            |etcd: &mut Etcd| anyhow::Ok(registered(etcd)?.iter().any(|m| m.name == name));
-        ensure!(is_there(&mut etcd)?, "{of} has no node called {name}");
-        etcd.put(&format!("leave/{name}"), "")?;
-        while is_there(&mut etcd)? {
-            thread::sleep(LOOK_EVERY);
-        }
+        let was_there = etcd::remove(&mut etcd, name)?;
+        ensure!(was_there, "{of} has no node called {name}");
         return Ok(ExitCode::SUCCESS);
     }
     write(Path::new(of), |text| {

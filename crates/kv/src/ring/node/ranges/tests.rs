@@ -39,3 +39,26 @@ fn who_followed_the_other_of_two_is_sent_all_anew() {
         assert_eq!(node.syncs[0][0] == Sync::Done, is_kept, "{other:?}");
     }
 }
+
+/// It was given up, and is there again, and who served the range is dead before he told it so.
+#[test]
+fn who_has_less_than_one_that_takes_a_range_is_told_that_it_is_old() {
+    let placement = Placement::new(["a", "b", "c", "d"].map(|name| (name, 1)));
+    let (terms, roster) = (Terms::new("node", []), Roster::round(4, 4));
+    let view = Arc::new(View::new(placement, 1));
+    let mut node = Node::new(terms, 1, Options::default(), view, roster, Time::ZERO);
+    let given_up = TENURE;
+    node.complete = 1;
+    node.counts[0] = given_up + 1;
+    for (other, complete, counts) in [(2, 1, given_up), (3, 1, given_up + 1)] {
+        let peer = &mut node.peers[other];
+        (peer.session, peer.complete, peer.counts[0]) = (1, complete, counts);
+    }
+    let (epoch, me) = (2 * TENURE, 1);
+    node.adopt(0, Claim { epoch, node: me });
+    assert_eq!(node.syncs[0][2..], [Sync::None, Sync::Kept]);
+    // Nothing is confirmed before it knows that.
+    node.aim(0);
+    assert_eq!(node.peers[2].link.confirmed(), Some(node.batch - 1));
+    assert_eq!(node.peers[3].link.confirmed(), None);
+}
