@@ -340,6 +340,10 @@ fn settings(shared: &Shared, sink: &mut Sink<'_>) {
         "idle_timeout",
         settings.idle_timeout.map_or(0, |timeout| timeout.as_secs()),
     );
+    // memcached has no such setting: it is told where it was given.
+    if !settings.busy_poll.is_zero() {
+        sink.put("busy_poll", settings.busy_poll.as_micros());
+    }
     sink.put("track_sizes", "no");
     sink.put("inline_ascii_response", "no");
     match &settings.memory_file {

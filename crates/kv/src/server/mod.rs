@@ -181,6 +181,7 @@ impl Server {
                 crowded_cure: "raise -c (--conn-limit)",
                 outgoing_max: 0,
                 datagram_bytes: DATAGRAM_BYTES,
+                busy_poll: settings.busy_poll,
                 ..DriverOptions::default()
             },
             ..WorkerOptions::default()

@@ -84,6 +84,8 @@ pub struct Settings {
     pub ring: Option<Membership>,
     /// `-o idle_timeout`: connections that are silent for so long are closed.
     pub idle_timeout: Option<Duration>,
+    /// `-o busy_poll`: for how long after something came a thread looks for more before it sleeps.
+    pub busy_poll: Duration,
     /// `-o maxconns_fast`: clients beyond `-c` are told so, and do not wait.
     pub turn_away: bool,
     /// `-o read_buf_mem_limit`: what all connections may hold together, in bytes, of values that
@@ -131,6 +133,7 @@ impl Default for Settings {
             admin_hosts: Vec::new(),
             ring: None,
             idle_timeout: None,
+            busy_poll: Duration::ZERO,
             turn_away: true,
             buffers_max: 1 << 30,
             resident: false,

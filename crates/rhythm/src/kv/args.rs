@@ -232,7 +232,10 @@ pub(crate) struct Args {
     #[arg(value_parser = ["async", "acked"])]
     pub(super) replicate: String,
 
-    /// Extended options, with commas between them; see docs/kv.md
+    /// Extended options, with commas between them: idle_timeout=SECONDS, maxconns_fast,
+    /// no_maxconns_fast, read_buf_mem_limit=MEGABYTES, hashpower=NUM; and ours,
+    /// busy_poll=MICROSECONDS: for how long each thread looks for more before it sleeps. Others of
+    /// memcached's mean nothing here; see docs/kv.md
     #[arg(short = 'o', long, value_name = "OPTIONS")]
     pub(super) extended: Vec<String>,
 

@@ -1,9 +1,12 @@
-//! `-o`: memcached's extended options. Few mean something here; the others are known, checked for
-//! a value, and remarked on.
+//! `-o`: memcached's extended options, and `busy_poll`, which is ours. Few of memcached's mean
+//! something here; the others are known, checked for a value, and remarked on.
 
 use anyhow::{Result, bail};
 use rhythm_kv::shared::Settings;
 use std::time::Duration;
+
+/// The longest `busy_poll` in microseconds. Who is asked more seldom than that need not be fast.
+const BUSY_POLL_MAX: u32 = 1_000_000;
 
 /// Options of memcached's inner workings, which are others here, and whether they have a value.
 const WITHOUT_MEANING: &[(&str, bool)] = &[
@@ -66,6 +69,15 @@ pub(super) fn apply(list: &str, settings: &mut Settings, remarks: &mut Vec<Strin
                 let seconds = number()?;
                 settings.idle_timeout = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
             }
+            "busy_poll" => match number()? {
+                micros @ 0..=BUSY_POLL_MAX => {
+                    settings.busy_poll = Duration::from_micros(micros.into());
+                }
+                micros => bail!(
+                    "-o busy_poll is in microseconds, from 0 (not at all) to {BUSY_POLL_MAX}, not \
+                     {micros}"
+                ),
+            },
             // Ours is never without a limit: 0 stands for the usual one.
             "read_buf_mem_limit" => match number()? {
                 0 => {}
@@ -115,7 +127,11 @@ mod tests {
         assert_eq!(settings.idle_timeout, Some(Duration::from_secs(7)));
         assert!(!settings.turn_away);
         assert_eq!(settings.hash_power, 20);
+        assert_eq!(settings.busy_poll, Duration::ZERO);
         assert_eq!(remarks.len(), 2, "{remarks:?}");
+        let (settings, remarks) = applied("busy_poll=200").unwrap();
+        assert_eq!(settings.busy_poll, Duration::from_micros(200));
+        assert!(remarks.is_empty(), "{remarks:?}");
     }
 
     #[test]
@@ -124,6 +140,9 @@ mod tests {
             ("idle_timeout", "needs a number"),
             ("idle_timeout=x", "not x"),
             ("hashpower=40", "from 12 to 32"),
+            ("busy_poll", "needs a number"),
+            ("busy_poll=200us", "not 200us"),
+            ("busy_poll=1000001", "from 0 (not at all) to 1000000"),
             ("hash_algorithm", "needs a value"),
             ("ext_path=/x:1g", "no external storage"),
             ("nonsense", "no such option"),

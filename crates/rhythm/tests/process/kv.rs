@@ -260,6 +260,57 @@ fn a_file_of_users_that_never_ends_keeps_no_signal_waiting() {
     fs::remove_dir_all(&folder).expect("it is there");
 }
 
+/// What all threads of a process have used of processors: proc_pid_schedstat(5).
+fn cpu_time(process: Pid) -> Duration {
+    let threads = format!("/proc/{}/task", process.as_raw_nonzero());
+    let threads = fs::read_dir(threads).expect("it is there").flatten();
+    let nanoseconds = threads.filter_map(|thread| {
+        let figures = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        figures.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(nanoseconds.sum())
+}
+
+#[test]
+fn threads_look_for_more_for_as_long_as_is_said() {
+    let folder = folder("kv-busy");
+    // What was used in the 400 ms behind an answer.
+    let used = |options: &str, is_told: bool| {
+        let ports = folder.join("ports");
+        let _ = fs::remove_file(&ports);
+        let mut command = kv(&["-p", "-1", "-t", "1", "-o", options]);
+        command.env("MEMCACHED_PORT_FILENAME", &ports);
+        let mut server = command.spawn().expect("it starts");
+        let process = Pid::from_child(&server);
+        until("ports are told", || {
+            fs::read_to_string(&ports).is_ok_and(|text| text.contains('\n'))
+        });
+        let text = fs::read_to_string(&ports).expect("ports are told");
+        let port = text.trim().rsplit(' ').next().expect("a port");
+        let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it serves");
+        client.set_read_timeout(Some(NEVER)).expect("a duration");
+        let mut client = BufReader::new(client);
+        let settings = client.get_mut();
+        settings.write_all(b"stats settings\r\n").expect("it reads");
+        let mut told = String::new();
+        while !told.ends_with("END\r\n") {
+            let read = client.read_line(&mut told).expect("text");
+            assert!(read > 0, "{told}");
+        }
+        assert_eq!(told.contains("STAT busy_poll 250000\r\n"), is_told);
+        let before = cpu_time(process);
+        thread::sleep(Duration::from_millis(400));
+        let used = cpu_time(process) - before;
+        kill_process(process, Signal::TERM).expect("it is there");
+        assert!(server.wait().expect("it was started").success());
+        used
+    };
+    let (looks, sleeps) = (used("busy_poll=250000", true), used("busy_poll=0", false));
+    // It has 250 ms of them at most, and less where others want the processor.
+    assert!(looks > sleeps + Duration::from_millis(25), "{looks:?}");
+    assert!(looks < Duration::from_millis(390), "{looks:?}");
+}
+
 #[test]
 fn who_spoke_while_it_stood_still_is_not_taken_for_silent() {
     let folder = folder("kv-stopped");
