@@ -9,7 +9,9 @@ use crate::history::{History, Write};
 use crate::leases::Leases;
 use crate::network::{self, Weather};
 use crate::random::Random;
-use rhythm_kv::ring::{Effects, Lease, Options, Placement, Roster, SESSIONS, Scheme, Unanswered};
+use rhythm_kv::ring::{
+    Effects, Elsewhere, Lease, Options, Placement, Roster, SESSIONS, Scheme, Unanswered,
+};
 use rhythm_net::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -39,6 +41,7 @@ pub(crate) struct Counts {
     pub(crate) frames: u64,
     pub(crate) of_copies: u64,
     pub(crate) of_tails: u64,
+    pub(crate) of_neighbors: u64,
 }
 
 impl Counts {
@@ -58,6 +61,7 @@ impl Counts {
         self.frames += other.frames;
         self.of_copies += other.of_copies;
         self.of_tails += other.of_tails;
+        self.of_neighbors += other.of_neighbors;
     }
 }
 
@@ -175,8 +179,15 @@ pub(crate) fn run(seed: u64) -> Counts {
         true => scheme.slots(),
         false => scheme.placement(names.iter().map(|name| (name.as_str(), 4711))),
     };
+    // Of its own, too: nodes of a ring answer reads from their copies, or those of a primary do not.
+    let elsewhere = match Random::new(seed ^ 0xe15e).percent(30) {
+        true if scheme == Scheme::Ring => Some(Elsewhere::Serve),
+        true if scheme == Scheme::Primary => Some(Elsewhere::Forward),
+        _ => None,
+    };
     let options = Options {
         scheme,
+        elsewhere,
         replicas: 1 + random.below(2.min(count as u64 - 1)) as usize,
         acked: random.percent(70) || scheme == Scheme::Chain,
         queue_max: 1 << 16,
@@ -677,7 +688,8 @@ impl World {
                 if asked.at == self.now && is_copy {
                     match self.options.scheme {
                         Scheme::Chain => self.counts.of_tails += 1,
-                        _ => self.counts.of_copies += 1,
+                        Scheme::Ring => self.counts.of_neighbors += 1,
+                        Scheme::Primary => self.counts.of_copies += 1,
                     }
                     let of = (asked.node, asked.claim);
                     let read = history.read_copy(found, of, self.options.acked);

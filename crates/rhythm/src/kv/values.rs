@@ -1,7 +1,7 @@
 //! What stands behind flags, read.
 
 use rhythm_kv::membership::Transport;
-use rhythm_kv::ring::Scheme;
+use rhythm_kv::ring::{Elsewhere, Scheme};
 use rhythm_kv::wire::Protocol;
 use rhythm_protocol::http::uri::is_host_name;
 use std::net::SocketAddr;
@@ -95,6 +95,12 @@ pub(super) fn scheme(text: &str) -> Result<Scheme, &'static str> {
     let all = [Scheme::Ring, Scheme::Primary, Scheme::Chain];
     let found = all.into_iter().find(|scheme| scheme.name() == text);
     found.ok_or("ring, primary or chain")
+}
+
+pub(super) fn elsewhere(text: &str) -> Result<Elsewhere, &'static str> {
+    let all = [Elsewhere::Forward, Elsewhere::Serve];
+    let found = all.into_iter().find(|what| what.name() == text);
+    found.ok_or("forward or serve")
 }
 
 pub(super) fn host_name(text: &str) -> Result<String, &'static str> {
