@@ -1,9 +1,16 @@
 //! A ring, as one of its nodes is told of it at the start: by a file, or by etcd.
 
+use crate::class::{Class, Classes};
 use crate::etcd::Registration;
-use crate::ring::{Member, Placement, Roster, Scheme, Terms};
+use crate::ring::{Elsewhere, Member, Placement, Roster, Scheme, Terms};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
+use std::str::FromStr;
+
+/// What says that writes are answered when the copies exist, and what says that at once.
+const ACKED: &str = "acked";
+const ASYNC: &str = "async";
 
 /// How a node reaches the others, and they it. All of a ring do it in one way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +19,90 @@ pub enum Transport {
     Tcp(SocketAddr),
     /// By Ethernet frames on the interface of this name.
     Ether(String),
+}
+
+/// When writes are answered: `async` or `acked`, and for some classes of commands the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replicate {
+    is_acked: bool,
+    /// Those of which the other is true.
+    others: Classes,
+}
+
+impl Replicate {
+    /// All writes are answered when the copies exist.
+    pub const ACKED: Replicate = Replicate {
+        is_acked: true,
+        others: Classes::NONE,
+    };
+
+    /// The classes of commands that are answered when the copies of what they write exist.
+    pub fn acked(self) -> Classes {
+        match self.is_acked {
+            true => !self.others,
+            false => self.others,
+        }
+    }
+}
+
+/// As it is read: `acked`, or `acked,touch=async`.
+impl fmt::Display for Replicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (usual, other) = match self.is_acked {
+            true => (ACKED, ASYNC),
+            false => (ASYNC, ACKED),
+        };
+        f.write_str(usual)?;
+        (self.others.each()).try_for_each(|class| write!(f, ",{class}={other}"))
+    }
+}
+
+/// Why a text says nothing about when writes are answered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplicateError {
+    /// What is to stand there is no such word.
+    #[error("async or acked is to stand in the place of {0:?}")]
+    When(String),
+    /// There is no such class.
+    #[error(
+        "{0:?} is no class of commands that write: get (where mg writes), touch, set, add, \
+         replace, append, prepend, cas, incr, decr, delete"
+    )]
+    Class(String),
+    /// It is said twice of a class.
+    #[error("{0} stands there twice")]
+    Twice(Class),
+}
+
+impl FromStr for Replicate {
+    type Err = ReplicateError;
+
+    fn from_str(text: &str) -> Result<Replicate, ReplicateError> {
+        let is_acked = |word: &str| match word {
+            ACKED => Ok(true),
+            ASYNC => Ok(false),
+            _ => Err(ReplicateError::When(word.to_owned())),
+        };
+        let mut parts = text.split(',');
+        let mut replicate = Replicate {
+            is_acked: is_acked(parts.next().unwrap_or(""))?,
+            others: Classes::NONE,
+        };
+        let mut said = Classes::NONE;
+        for part in parts {
+            let (name, word) = part.split_once('=').unwrap_or((part, ""));
+            let class = Class::named(name).filter(|class| *class != Class::Other);
+            let class = class.ok_or_else(|| ReplicateError::Class(name.to_owned()))?;
+            if said.has(class) {
+                return Err(ReplicateError::Twice(class));
+            }
+            said = said.with(class);
+            if is_acked(word)? != replicate.is_acked {
+                replicate.others = replicate.others.with(class);
+            }
+        }
+        Ok(replicate)
+    }
 }
 
 /// A ring, and a place in it.
@@ -27,8 +118,10 @@ pub struct Membership {
     pub scheme: Scheme,
     /// How many nodes have what one serves, beside it.
     pub replicas: usize,
-    /// Writes are confirmed to clients when the copies exist.
-    pub is_acked: bool,
+    /// When writes are confirmed to clients.
+    pub replicate: Replicate,
+    /// Who answers what is asked about keys that another node serves.
+    pub elsewhere: Elsewhere,
     /// This node among those that etcd knows, which come and go; none: they stay.
     pub etcd: Option<Registration>,
 }
@@ -61,11 +154,11 @@ impl Membership {
     /// What this node was told that all are to be told alike; of items, that they have so many
     /// bytes at most.
     pub fn terms(&self, item_max: u64) -> Terms {
-        let replicate = if self.is_acked { "acked" } else { "async" };
         let mut told = vec![
             ("--scheme".to_owned(), self.scheme.name().to_owned()),
             ("--replicas".to_owned(), self.replicas.to_string()),
-            ("--replicate".to_owned(), replicate.to_owned()),
+            ("--replicate".to_owned(), self.replicate.to_string()),
+            ("--elsewhere".to_owned(), self.elsewhere.name().to_owned()),
             ("-I".to_owned(), item_max.to_string()),
         ];
         match &self.etcd {
@@ -81,5 +174,43 @@ impl Membership {
             }
         }
         Terms::new(&self.this().name, told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_answered_when_is_said_for_all_and_for_some() {
+        for (text, acked) in [
+            ("async", Classes::NONE),
+            ("acked", Classes::ALL),
+            ("acked,touch=async", !Classes::NONE.with(Class::Touch)),
+            ("async,cas=acked", Classes::NONE.with(Class::Cas)),
+        ] {
+            let replicate: Replicate = text.parse().unwrap();
+            assert_eq!(replicate.acked(), acked, "{text}");
+            assert_eq!(replicate.to_string(), text);
+        }
+        // Nodes that were told the same in other words are told the same.
+        let [one, other] = [
+            "acked,incr=async,touch=async,set=acked",
+            "acked,touch=async,incr=async",
+        ]
+        .map(|text| text.parse::<Replicate>().unwrap());
+        assert_eq!(one, other);
+        for (text, said) in [
+            ("", "async or acked"),
+            ("now", "async or acked"),
+            ("acked,touch", "async or acked"),
+            ("acked,touch=1", "async or acked"),
+            ("acked,gets=async", "\"gets\" is no class"),
+            ("acked,other=async", "is no class"),
+            ("acked,set=async,set=acked", "set stands there twice"),
+        ] {
+            let error = text.parse::<Replicate>().unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        }
     }
 }

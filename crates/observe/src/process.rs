@@ -32,6 +32,23 @@ pub fn cpu_time() -> Duration {
     Duration::from_secs(seconds) + Duration::from_nanos(nanos)
 }
 
+/// What the kernel's figures are counted in (USER_HZ, which is fixed for programs).
+const TICK: Duration = Duration::from_millis(10);
+
+/// That time as a user, and in the kernel, to [`TICK`] (proc(5), `stat`); zero where the system does
+/// not tell.
+pub fn cpu_times() -> (Duration, Duration) {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Behind the name, which may have blanks and parentheses in it, fields 3 and on.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let mut times = fields.split_ascii_whitespace().skip(11).map(|field| {
+        let ticks = field.parse::<u32>().unwrap_or(0);
+        TICK * ticks
+    });
+    let mut next = || times.next().unwrap_or_default();
+    (next(), next())
+}
+
 /// Bytes of memory that it has now (proc(5), `statm`); none where the system does not say.
 pub fn resident_bytes() -> Option<u64> {
     let told = fs::read_to_string("/proc/self/statm").ok()?;
@@ -51,6 +68,15 @@ mod tests {
             sum = std::hint::black_box(sum + 1);
         }
         assert!(sum > 0);
+        while cpu_time() < 4 * TICK {
+            sum = std::hint::black_box(sum + 1);
+        }
+        let before = cpu_time();
+        let (user, kernel) = cpu_times();
+        let (told, behind) = (user + kernel, cpu_time());
+        // Each of the two is rounded down.
+        let is_so = told <= behind && told + 2 * TICK >= before;
+        assert!(is_so, "{told:?}, between {before:?} and {behind:?}");
         let bytes = resident_bytes().expect("it is Linux");
         let touched = std::hint::black_box(vec![1u8; 64 << 20]);
         let with = resident_bytes().expect("it is Linux");

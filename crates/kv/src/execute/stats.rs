@@ -141,7 +141,8 @@ fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
     sink.put("node", &ring.this().name);
     sink.put("scheme", ring.scheme.name());
     sink.put("replicas", ring.replicas);
-    sink.put("replicate", if ring.is_acked { "acked" } else { "async" });
+    sink.put("replicate", ring.replicate);
+    sink.put("elsewhere", ring.elsewhere.name());
     let has_own = ring.etcd.is_none() && ring.scheme.has_own_ranges();
     let serves = |node: usize| {
         let ranges = status.ranges.iter();
@@ -224,7 +225,7 @@ fn general(shared: &Shared, clock: &Clock, sink: &mut Sink<'_>) {
     let store = shared.store.stats();
     let count = |counter| shared.count(counter);
     let opened = shared.total(Counter::Opened);
-    let (user, system) = crate::shared::usage::cpu_time();
+    let (user, system) = rhythm_observe::process::cpu_times();
     sink.put("pid", std::process::id());
     sink.put("uptime", clock.uptime());
     sink.put("time", clock.unix());

@@ -49,7 +49,7 @@ pub use node::{Effects, Execute, Node, Options, SESSIONS, Unanswered};
 pub use placement::Placement;
 pub use road::Road;
 pub use roster::Roster;
-pub use scheme::Scheme;
+pub use scheme::{Elsewhere, Scheme};
 pub use terms::Terms;
 pub use ticket::Ticket;
 pub use view::{NodeStatus, RangeStatus, Status, View};

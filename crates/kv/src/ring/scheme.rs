@@ -5,11 +5,34 @@
 //!   primary   all keys are one range: its first node writes all, and its copies read, too
 //!   chain     as a ring, but writes go from one node to the next, and the last of them reads
 //! ```
+//!
+//! Whether copies of a ring or a primary are read can be said otherwise ([`Elsewhere`]).
 
 use super::members::Member;
 use super::placement::{Placement, SLOTS};
 use super::roster::Roster;
 use std::collections::BTreeMap;
+
+/// What becomes of a `get` of a key that another node serves. All nodes do the same. All else is
+/// passed on in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// It is passed on to that node.
+    #[default]
+    Forward,
+    /// It is answered from a copy that is complete, if there is one here.
+    Serve,
+}
+
+impl Elsewhere {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Elsewhere::Forward => "forward",
+            Elsewhere::Serve => "serve",
+        }
+    }
+}
 
 /// See the head of this file. All nodes follow the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,9 +58,13 @@ impl Scheme {
         }
     }
 
-    /// Whether copies are read.
-    pub(crate) fn reads_copies(self) -> bool {
-        self != Scheme::Ring
+    /// What becomes of reads of what another node serves, unless it is said. Of a chain the last
+    /// node answers them, and no other copy.
+    pub fn elsewhere(self) -> Elsewhere {
+        match self {
+            Scheme::Ring | Scheme::Chain => Elsewhere::Forward,
+            Scheme::Primary => Elsewhere::Serve,
+        }
     }
 
     /// Whether writes go from one node to the next, and only the last of them reads.

@@ -12,6 +12,8 @@ pub struct Written {
     count: u64,
     /// Of these ranges, a bit each, something was shown that is to be confirmed.
     shown: u64,
+    /// Its answer waits for no copies.
+    answers_at_once: bool,
 }
 
 impl Written {
@@ -38,6 +40,16 @@ impl Written {
     /// The ranges of which that is so, a bit each.
     pub fn shown(&self) -> u64 {
         self.shown
+    }
+
+    /// Its answer waits for no copies, whatever others wait for.
+    pub fn answer_at_once(&mut self) {
+        self.answers_at_once = true;
+    }
+
+    /// Whether that is so.
+    pub fn answers_at_once(&self) -> bool {
+        self.answers_at_once
     }
 
     /// A key was written.

@@ -44,9 +44,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use worker::{Ring, Worker, held_least};
 
+/// How long a server that ends gracefully waits for its clients to take their answers.
+const GRACE: Duration = Duration::from_secs(5);
 /// Places for clients that are turned away or wait, beside those of the clients that are let in.
 const PLACES_BESIDE: usize = 1024;
 /// The nice value of the ring's thread.
@@ -110,14 +112,19 @@ impl Handle {
         self.workers.iter().for_each(Inbox::stop);
     }
 
-    /// Ends it when the answers under way are taken, or after some seconds. A node of a ring first
-    /// hands over what it serves.
+    /// Ends it when what has come is answered and the answers are taken, or after 5 seconds; who
+    /// asks for nothing is not waited for. A node of a ring first hands over what it serves.
     pub fn end(&self) {
+        self.end_within(GRACE);
+    }
+
+    /// The same, but without a ring after so long.
+    pub fn end_within(&self, within: Duration) {
         self.is_ending.store(true, Ordering::Release);
         if let Some(ring) = &self.ring {
             return ring.send(RingOrder::Leave);
         }
-        let end = |inbox: &Inbox<Order>| inbox.send(Order::End);
+        let end = |inbox: &Inbox<Order>| inbox.send(Order::End { within });
         self.workers.iter().for_each(end);
     }
 
@@ -240,8 +247,8 @@ impl Server {
         };
         let of_workers = Arc::clone(shared);
         let ring = backbone.as_ref().map(|backbone| {
-            let ring = settings.ring.as_ref();
-            let how = ring.map(|ring| (ring.scheme, ring.is_acked));
+            let ring = shared.settings.ring.as_ref();
+            let how = ring.map(|ring| (ring.scheme, ring.replicate.acked()));
             (backbone.inboxes()[0].clone(), how.unwrap_or_default())
         });
         let make = move |thread: WorkerThread<'_, Order>| {

@@ -6,14 +6,15 @@ use crate::ring::{Road, Unanswered, Written};
 use crate::wire::Users;
 use rhythm_net::Inbox;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a worker is asked.
 #[derive(Debug)]
 pub(super) enum Order {
     /// These users may come in from now on.
     Users(Arc<Users>),
-    /// End when the answers under way are taken.
-    End,
+    /// End when what has come is answered and the answers are taken, or after so long.
+    End { within: Duration },
     /// What the ring tells.
     Ring(Told),
 }

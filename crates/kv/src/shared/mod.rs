@@ -7,7 +7,6 @@ mod counters;
 mod figures;
 mod prefixes;
 mod settings;
-pub(crate) mod usage;
 
 pub use clock::{Clock, Start};
 pub use connected::{Connected, Place};

@@ -70,7 +70,8 @@ fn no_acknowledged_write_is_lost_and_all_replicas_become_the_same() {
             && all.removed > 0
             && all.of_copies > 0
             && all.of_tails > 0
-            && all.flushes > 0,
+            && all.flushes > 0
+            && all.of_neighbors > 0,
         "{all:?}"
     );
 }

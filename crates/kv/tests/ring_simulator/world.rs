@@ -11,7 +11,9 @@ use crate::leases::Leases;
 use crate::network::{self, Weather};
 use crate::random::Random;
 use flushes::Flushing;
-use rhythm_kv::ring::{Effects, Lease, Options, Placement, Roster, SESSIONS, Scheme, Unanswered};
+use rhythm_kv::ring::{
+    Effects, Elsewhere, Lease, Options, Placement, Roster, SESSIONS, Scheme, Unanswered,
+};
 use rhythm_net::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -43,6 +45,7 @@ pub(crate) struct Counts {
     pub(crate) of_copies: u64,
     pub(crate) of_tails: u64,
     pub(crate) flushes: u64,
+    pub(crate) of_neighbors: u64,
 }
 
 impl Counts {
@@ -64,6 +67,7 @@ impl Counts {
         self.of_copies += other.of_copies;
         self.of_tails += other.of_tails;
         self.flushes += other.flushes;
+        self.of_neighbors += other.of_neighbors;
     }
 }
 
@@ -189,8 +193,15 @@ pub(crate) fn run(seed: u64) -> Counts {
         true => scheme.slots(),
         false => scheme.placement(names.iter().map(|name| (name.as_str(), 4711))),
     };
+    // Of its own, too: nodes of a ring answer reads from their copies, or those of a primary do not.
+    let elsewhere = match Random::new(seed ^ 0xe15e).percent(30) {
+        true if scheme == Scheme::Ring => Some(Elsewhere::Serve),
+        true if scheme == Scheme::Primary => Some(Elsewhere::Forward),
+        _ => None,
+    };
     let options = Options {
         scheme,
+        elsewhere,
         replicas: 1 + random.below(2.min(count as u64 - 1)) as usize,
         acked: random.percent(70) || scheme == Scheme::Chain,
         queue_max: 1 << 16,
@@ -718,7 +729,8 @@ impl World {
                 if asked.at == self.now && is_copy {
                     match self.options.scheme {
                         Scheme::Chain => self.counts.of_tails += 1,
-                        _ => self.counts.of_copies += 1,
+                        Scheme::Ring => self.counts.of_neighbors += 1,
+                        Scheme::Primary => self.counts.of_copies += 1,
                     }
                     let of = (asked.node, asked.claim);
                     let read = history.read_copy(found, of, self.options.acked);

@@ -1,8 +1,8 @@
 //! Two nodes of which one writes a key and the other has a copy that is read: who answers what.
 
 use super::{NEVER, Running, expect, here, start};
-use rhythm_kv::membership::{Membership, Transport};
-use rhythm_kv::ring::{Member, Scheme};
+use rhythm_kv::membership::{Membership, Replicate, Transport};
+use rhythm_kv::ring::{Elsewhere, Member, Placement, Scheme};
 use rhythm_kv::shared::Settings;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -12,6 +12,11 @@ use std::time::{Duration, Instant};
 
 /// Both nodes; of a primary and its copy, the primary first.
 fn pair(scheme: Scheme) -> [Running; 2] {
+    pair_with(scheme, scheme.elsewhere())
+}
+
+/// The same, where that becomes of reads of what the other node serves.
+fn pair_with(scheme: Scheme, elsewhere: Elsewhere) -> [Running; 2] {
     let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
     let listeners = [free(), free()];
     let places: Vec<SocketAddr> = (listeners.iter())
@@ -37,7 +42,8 @@ fn pair(scheme: Scheme) -> [Running; 2] {
                 transport: Transport::Tcp(places[me]),
                 scheme,
                 replicas: 1,
-                is_acked: true,
+                replicate: Replicate::ACKED,
+                elsewhere,
                 etcd: None,
             }),
             ..here()
@@ -178,6 +184,54 @@ fn a_chain_is_read_at_its_tail_and_shows_a_connection_what_it_wrote() {
         ends.iter_mut()
             .for_each(|end| expect(end, "get k0\r\n", &found(&value)));
         last = value;
+    }
+}
+
+/// Of a ring they do where that was asked for, and of a primary they do not where it was not.
+#[test]
+fn copies_answer_get_where_that_was_asked_for() {
+    for (scheme, elsewhere) in [
+        (Scheme::Ring, Elsewhere::Serve),
+        (Scheme::Ring, Elsewhere::Forward),
+        (Scheme::Primary, Elsewhere::Forward),
+    ] {
+        let nodes = pair_with(scheme, elsewhere);
+        let placement = match scheme {
+            Scheme::Primary => Placement::whole(),
+            _ => Placement::new([0, 1].map(|node| ("127.0.0.1", nodes[node].at.port()))),
+        };
+        let mut keys = (0..).map(|number| format!("k{number}"));
+        let key = keys.find(|key| placement.range(key.as_bytes()) == 0);
+        let key = key.expect("one is of the first node");
+        let [mut first, mut copy] = [&nodes[0], &nodes[1]].map(Running::connect);
+        let set = |value: &str| format!("set {key} 0 0 3\r\n{value}\r\n");
+        let get = format!("get {key}\r\n");
+        let found = |value: &str| format!("VALUE {key} 0 3\r\n{value}\r\nEND\r\n");
+        while line(&mut copy, &set("abc")) != "STORED\r\n" {}
+        let serves = elsewhere == Elsewhere::Serve;
+        let until = Instant::now()
+            + if serves {
+                NEVER
+            } else {
+                Duration::from_secs(3)
+            };
+        while hits(&mut copy) == 0 && Instant::now() < until {
+            expect(&mut copy, &get, &found("abc"));
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(hits(&mut copy) > 0, serves, "{scheme:?}");
+        // Whoever wrote it, and whoever is asked: what was confirmed is found.
+        for round in 0..100 {
+            let value = format!("{round:03}");
+            let writer = if round % 2 == 0 {
+                &mut copy
+            } else {
+                &mut first
+            };
+            expect(writer, &set(&value), "STORED\r\n");
+            expect(&mut copy, &get, &found(&value));
+            expect(&mut first, &get, &found(&value));
+        }
     }
 }
 

@@ -127,6 +127,12 @@ fn figures_tell_what_clients_did() {
     }
     let turns = figure(&text, "rhythm_kv_turn_seconds_count");
     assert!(turns >= 4.0, "{text}");
+    let took = |command| {
+        let name = format!("rhythm_kv_command_seconds_count{{command=\"{command}\"}}");
+        figure(&text, &name)
+    };
+    let all = ["get", "set", "cas", "incr", "decr", "touch", "delete"].map(took);
+    assert_eq!(all, [3.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0], "{text}");
     let segments = figure(&text, "rhythm_kv_segments{state=\"free\"}");
     let segment = figure(&text, "rhythm_kv_segment_bytes");
     assert!(segments * segment <= f64::from(64 << 20), "{text}");

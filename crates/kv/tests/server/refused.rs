@@ -2,8 +2,8 @@
 //! they open, begin to serve nothing, and say why.
 
 use super::{NEVER, Running, here, observing, start};
-use rhythm_kv::membership::{Membership, Transport};
-use rhythm_kv::ring::{Member, Scheme};
+use rhythm_kv::membership::{Membership, Replicate, Transport};
+use rhythm_kv::ring::{Elsewhere, Member, Scheme};
 use rhythm_kv::shared::Settings;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -31,7 +31,8 @@ fn node(places: &[SocketAddr], me: usize, at: SocketAddr) -> Running {
             transport: Transport::Tcp(at),
             scheme: Scheme::Ring,
             replicas: 1,
-            is_acked: true,
+            replicate: Replicate::ACKED,
+            elsewhere: Elsewhere::Forward,
             etcd: None,
         }),
         ..here()

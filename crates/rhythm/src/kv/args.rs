@@ -2,8 +2,8 @@
 
 use super::values;
 use rhythm_engine::settings::LogFormat;
-use rhythm_kv::membership::Transport;
-use rhythm_kv::ring::Scheme;
+use rhythm_kv::membership::{Replicate, Transport};
+use rhythm_kv::ring::{Elsewhere, Scheme};
 use rhythm_kv::shared::Settings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,8 +17,10 @@ const MANY: i64 = u32::MAX as i64;
 /// Serve a cache: a memcached that executes the commands of many connections together.
 ///
 /// It takes memcached's flags, long and short, speaks its protocols over TCP, UDP and Unix sockets,
-/// and starts without any flag: port 11211, 64 MiB, 4 threads. SIGTERM and SIGINT end it, SIGUSR1
-/// ends it when the answers under way are taken, SIGHUP reads the file of users again.
+/// and starts without any flag: port 11211, 64 MiB, 4 threads. SIGTERM and SIGINT end it when what
+/// has come is answered and the answers are taken, within 2 seconds, or at once when said again;
+/// SIGUSR1 has 5 seconds for that. A node of a ring first hands over what it serves. SIGHUP reads
+/// the file of users again.
 // Of a flag that is given twice the last counts, as memcached's wrappers expect.
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true, args_conflicts_with_subcommands = true)]
@@ -233,10 +235,21 @@ pub(crate) struct Args {
     #[arg(value_parser = values::number::<u8>("a number", 1..=8))]
     pub(super) replicas: u8,
 
-    /// Answer writes at once (async), or when the copies exist (acked)
-    #[arg(long, value_name = "WHEN", default_value = "async", requires = "ring")]
-    #[arg(value_parser = ["async", "acked"])]
-    pub(super) replicate: String,
+    /// Answer writes at once (async), or when the copies exist (acked); and some commands in the
+    /// other way, such as acked,touch=async,incr=async
+    #[arg(
+        long,
+        value_name = "WHEN[,COMMAND=WHEN...]",
+        default_value = "async",
+        requires = "ring"
+    )]
+    pub(super) replicate: Replicate,
+
+    /// What becomes of a `get` of a key that another node serves: it is passed on to that
+    /// (forward), or answered from the copy, if there is one here (serve). All else is passed on
+    /// [default: forward; with --scheme primary serve]
+    #[arg(long, value_name = "WHAT", requires = "ring", value_parser = values::elsewhere)]
+    pub(super) elsewhere: Option<Elsewhere>,
 
     /// Extended options, with commas between them: idle_timeout=SECONDS, maxconns_fast,
     /// no_maxconns_fast, read_buf_mem_limit=MEGABYTES, hashpower=NUM; and ours,

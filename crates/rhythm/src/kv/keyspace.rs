@@ -1,5 +1,6 @@
 //! `rhythm kv keyspace`: a node of a keyspace that several agree on.
 
+use super::nodes::{check_name, nodes};
 use super::values;
 use crate::logs;
 use anyhow::{Context, Result, bail, ensure};
@@ -7,7 +8,6 @@ use rhythm_engine::settings::LogFormat;
 use rhythm_kv::consensus::server::{CLIENTS_MAX, Handle, Member, NODES_MAX, Server, Settings};
 use rhythm_net::resource;
 use rhythm_net::signal::{self, Signal};
-use serde::Deserialize;
 use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -52,21 +52,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     #[arg(value_parser = values::log_format)]
     log_format: LogFormat,
-}
-
-/// The file: a table for each node, in an order that never changes.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Keyspace {
-    node: Vec<Node>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Node {
-    name: String,
-    client: String,
-    backbone: String,
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
@@ -115,14 +100,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
 fn members(file: &Path) -> Result<Vec<Member>> {
     let shown = file.display();
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
-    let keyspace: Keyspace = toml::from_str(&text).with_context(|| format!("{shown}"))?;
+    let nodes = nodes(&text).with_context(|| format!("{shown}"))?;
     let mut members: Vec<Member> = Vec::new();
-    for node in keyspace.node {
+    for node in nodes {
         let name = node.name;
-        ensure!(
-            !name.is_empty() && !name.contains(char::is_whitespace),
-            "{shown}: {name:?} is no name"
-        );
+        check_name(&name).with_context(|| format!("{shown}"))?;
         let found = |place: &str| {
             let of = || format!("{shown}: node {name}: {place}");
             let mut found = place.to_socket_addrs().with_context(of)?;

@@ -4,6 +4,7 @@ mod args;
 mod extended;
 #[cfg(feature = "consensus")]
 mod keyspace;
+mod nodes;
 mod relaunch;
 mod ring;
 mod settings;
@@ -21,10 +22,14 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use std::{env, fs, io, thread};
 
 /// Where the ports go that the server listens on, as memcached's own tests ask for them.
 const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
+
+/// How long clients have at SIGTERM to take their answers.
+const DRAINED_WITHIN: Duration = Duration::from_secs(2);
 
 /// How it comes that a node listens where it was not told to.
 const WHERE: &str = "a node listens where --ring says that it is; -l and --backbone say where else";
@@ -145,17 +150,21 @@ fn obey(endings: Receiver<bool>, handle: Handle, in_ring: bool) -> Result<()> {
     thread::Builder::new()
         .name("ending".into())
         .spawn(move || {
-            let graceful = endings.recv();
-            // A node of a ring hands over what it serves; who cannot wait says so again.
-            if graceful == Ok(true) || graceful.is_ok() && in_ring {
-                tracing::info!("shutting down: answers under way are finished");
-                handle.end();
-                if !in_ring || endings.recv().is_err() {
-                    return;
-                }
+            // Nobody is left who could say so: it never comes to that.
+            let Ok(graceful) = endings.recv() else {
+                return;
+            };
+            tracing::info!("shutting down: answers under way are finished");
+            match graceful {
+                true => handle.end(),
+                // A node of a ring hands over what it serves, however long that takes.
+                false => handle.end_within(DRAINED_WITHIN),
             }
-            tracing::info!("shutting down at once");
-            handle.stop();
+            // Who cannot wait says so again.
+            if endings.recv().is_ok() {
+                tracing::info!("shutting down at once");
+                handle.stop();
+            }
         })
         .context("cannot start a thread")?;
     Ok(())

@@ -5,12 +5,12 @@ mod status;
 pub(super) mod tool;
 
 use super::args::Args;
+use super::nodes::{Node, check_name, nodes};
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_kv::etcd::{Etcd, Registration};
 use rhythm_kv::membership::{Membership, Transport};
 use rhythm_kv::ring::{Member, NODES_MAX};
 use rhythm_kv::shared::{Listen, Settings};
-use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::ToSocketAddrs;
@@ -20,28 +20,6 @@ use std::path::Path;
 const ETCD: &str = "etcd://";
 /// The length of a lease in etcd, in seconds, unless it is said.
 const LEASE: u8 = 3;
-/// The longest name of a node.
-const NAME_MAX: usize = 64;
-
-/// The file: a table for each node, in their order round the ring.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Ring {
-    node: Vec<Node>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Node {
-    name: String,
-    client: String,
-    backbone: String,
-}
-
-/// The nodes of a file, as they stand in its text.
-fn nodes(text: &str) -> Result<Vec<Node>> {
-    Ok(toml::from_str::<Ring>(text)?.node)
-}
 
 /// The nodes in a file.
 fn members(file: &Path) -> Result<Vec<Member>> {
@@ -83,11 +61,7 @@ fn checked(nodes: Vec<Node>) -> Result<Vec<Member>> {
 /// What is said of a node, with its addresses.
 fn member(node: &Node) -> Result<Member> {
     let name = &node.name;
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    ensure!(
-        !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(plain),
-        "{name:?} is no name: letters, digits, \"-\", \"_\" and \".\""
-    );
+    check_name(name)?;
     let (host, port) =
         host_and_port(&node.client).with_context(|| format!("node {name}, client"))?;
     let mut found = (node.backbone.to_socket_addrs())
@@ -148,7 +122,8 @@ pub(super) fn membership(place: &str, node: &str, args: &Args) -> Result<Option<
         members: members.into_iter().enumerate().collect(),
         me,
         replicas,
-        is_acked: args.replicate == "acked",
+        replicate: args.replicate,
+        elsewhere: args.elsewhere.unwrap_or(args.scheme.elsewhere()),
         scheme: args.scheme,
         etcd: None,
     }))
@@ -195,7 +170,8 @@ pub(super) fn register(args: &Args, settings: &mut Settings) -> Result<()> {
         members: registration.members.clone(),
         me: registration.number,
         replicas: args.replicas.into(),
-        is_acked: args.replicate == "acked",
+        replicate: args.replicate,
+        elsewhere: args.elsewhere.unwrap_or(args.scheme.elsewhere()),
         scheme: args.scheme,
         etcd: Some(registration),
     };

@@ -4,7 +4,8 @@ use super::args::Args;
 use super::values::in_bytes;
 use super::{extended, ring};
 use anyhow::{Context, Result, bail};
-use rhythm_kv::ring::Scheme;
+use rhythm_kv::membership::Replicate;
+use rhythm_kv::ring::{Elsewhere, Scheme};
 use rhythm_kv::shared::{Listen, MEMORY_GROWTH, Settings};
 use rhythm_kv::wire::{Protocol, Users};
 use rhythm_net::files::open_regular;
@@ -128,10 +129,16 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
                  datagrams have none; leave -U out, and have clients ask over TCP"
             );
         }
-        if args.scheme == Scheme::Chain && args.replicate != "acked" {
+        if args.scheme == Scheme::Chain && args.replicate != Replicate::ACKED {
             bail!(
                 "--scheme chain: a write is answered when it has come to the end of its chain; say \
                  --replicate acked"
+            );
+        }
+        if args.scheme == Scheme::Chain && args.elsewhere == Some(Elsewhere::Serve) {
+            bail!(
+                "--scheme chain: the last node of a chain alone shows what is confirmed; leave \
+                 --elsewhere out"
             );
         }
         settings.ring = ring::membership(file, node, args)?;
@@ -295,7 +302,21 @@ mod tests {
             ("--ring /nonexistent --node a", "cannot read"),
             ("--ring /nonexistent", "--node <NAME>"),
             ("--replicas 2", "--ring <FILE|etcd://...>"),
-            ("--ring x --node a --replicate now", "async, acked"),
+            ("--ring x --node a --replicate now", "async or acked"),
+            (
+                "--ring x --node a --replicate acked,gets=async",
+                "\"gets\" is no class",
+            ),
+            ("--elsewhere serve", "--ring <FILE|etcd://...>"),
+            ("--ring x --node a --elsewhere refuse", "forward or serve"),
+            (
+                "--ring x --node a --scheme chain --replicate acked --elsewhere serve",
+                "leave --elsewhere out",
+            ),
+            (
+                "--ring x --node a --scheme chain --replicate acked,touch=async",
+                "say --replicate acked",
+            ),
             ("--ring x --node a --scheme line", "ring, primary or chain"),
             (
                 "--ring x --node a --scheme chain --replicate async",

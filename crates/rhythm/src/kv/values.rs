@@ -2,7 +2,7 @@
 
 use rhythm_engine::settings::{LogFormat, Typed, Value};
 use rhythm_kv::membership::Transport;
-use rhythm_kv::ring::Scheme;
+use rhythm_kv::ring::{Elsewhere, Scheme};
 use rhythm_kv::wire::Protocol;
 use rhythm_protocol::http::uri::is_host_name;
 use std::net::SocketAddr;
@@ -101,6 +101,12 @@ pub(super) fn scheme(text: &str) -> Result<Scheme, &'static str> {
 pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
     let format = LogFormat::from_value(Value::Text(text.to_owned()));
     format.ok_or_else(|| LogFormat::WORDS.join(" or "))
+}
+
+pub(super) fn elsewhere(text: &str) -> Result<Elsewhere, &'static str> {
+    let all = [Elsewhere::Forward, Elsewhere::Serve];
+    let found = all.into_iter().find(|what| what.name() == text);
+    found.ok_or("forward or serve")
 }
 
 pub(super) fn host_name(text: &str) -> Result<String, &'static str> {

@@ -260,6 +260,62 @@ fn a_file_of_users_that_never_ends_keeps_no_signal_waiting() {
     fs::remove_dir_all(&folder).expect("it is there");
 }
 
+/// Has a server send 30 MB to a client who has taken none of it yet: the server, and the client.
+fn owes_much(ports: &Path) -> (std::process::Child, TcpStream) {
+    const LONG: usize = 1_000_000;
+    let _ = fs::remove_file(ports);
+    let mut command = kv(&["-p", "-1", "-t", "1"]);
+    command.env("MEMCACHED_PORT_FILENAME", ports);
+    let server = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    until("ports are told", || {
+        fs::read_to_string(ports).is_ok_and(|text| text.contains('\n'))
+    });
+    let text = fs::read_to_string(ports).expect("ports are told");
+    let port = text.trim().rsplit(' ').next().expect("a port");
+    let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it serves");
+    client.set_read_timeout(Some(NEVER)).expect("a duration");
+    let set = format!("set a 0 0 {LONG}\r\n{}\r\n", "x".repeat(LONG));
+    client.write_all(set.as_bytes()).expect("it reads");
+    let mut stored = [0; 8];
+    client.read_exact(&mut stored).expect("an answer");
+    let gets = b"get a\r\n".repeat(30);
+    client.write_all(&gets).expect("it reads");
+    client.read_exact(&mut [0]).expect("it has begun to answer");
+    (server, client)
+}
+
+#[test]
+fn what_has_come_is_answered_and_taken_before_it_ends() {
+    let folder = folder("kv-drains");
+    let (mut server, mut client) = owes_much(&folder.join("ports"));
+    let process = Pid::from_child(&server);
+    kill_process(process, Signal::TERM).expect("it is there");
+    thread::sleep(Duration::from_millis(100));
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).expect("it is not cut off");
+    assert_eq!(rest.len() + 1, 30 * (19 + 1_000_000 + 7));
+    assert!(rest.ends_with(b"x\r\nEND\r\n"));
+    assert!(server.wait().expect("it ends").success());
+    // Who takes nothing is waited for, but not for long; said again, not at all.
+    for again in [false, true] {
+        let (server, client) = owes_much(&folder.join("ports"));
+        let process = Pid::from_child(&server);
+        kill_process(process, Signal::TERM).expect("it is there");
+        if again {
+            thread::sleep(Duration::from_millis(100));
+            // It may have ended, where this thread was kept from its processor.
+            let _ = kill_process(process, Signal::TERM);
+        }
+        let began = Instant::now();
+        let output = server.wait_with_output().expect("it ends");
+        assert!(output.status.success() && began.elapsed() < NEVER);
+        let said = said(&output);
+        assert!(said.contains("answers under way are finished"), "{said}");
+        assert!(!said.contains("at once") || again, "{said}");
+        drop(client);
+    }
+}
+
 /// What all threads of a process have used of processors: proc_pid_schedstat(5).
 fn cpu_time(process: Pid) -> Duration {
     let threads = format!("/proc/{}/task", process.as_raw_nonzero());

@@ -219,6 +219,42 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_be_answered_at_once_waits_for_no_copies() {
+        let store = Store::new(StoreOptions {
+            memory: 1 << 20,
+            ..StoreOptions::default()
+        });
+        let mut store = Store::worker(&Arc::new(store.expect("memory"))).expect("a seat");
+        let mut pinned = store.pin();
+        let mut local = Local::new(&mut pinned, 1);
+        let view = Arc::new(View::new(Placement::whole(), 0).with_workers(1));
+        let options = Options {
+            acked: true,
+            ..Options::default()
+        };
+        let (terms, roster, now) = (Terms::new("node", []), Roster::round(1, 1), Time::ZERO);
+        let mut node = Node::new(terms, 1, options, view, roster, now);
+        let mut out = Effects::default();
+        node.tick(&mut local, now, &mut out);
+        let ticket = |number| Ticket { worker: 0, number };
+        for (number, at_once) in [(1, true), (2, false)] {
+            let road = Road::to_server(0);
+            node.forward(ticket(number), road, b"touch".to_vec(), now, &mut out);
+            let executes = std::mem::take(&mut out.executes);
+            let mut written = Written::default();
+            written.key(b"k");
+            if at_once {
+                written.answer_at_once();
+            }
+            let answer = b"TOUCHED".to_vec();
+            node.executed(&executes[0], answer, &written, &local, &mut out);
+            assert_eq!(out.answers.len(), usize::from(at_once), "{number}");
+            node.flush(now, &mut out);
+            assert_eq!(std::mem::take(&mut out.answers).len(), 1, "{number}");
+        }
+    }
+
+    #[test]
     fn what_waits_is_let_go_in_order_and_of_the_batch_in_which_all_before_it_was() {
         let ticket = |worker, number| Ticket { worker, number };
         let (mut queue, mut taken) = (Queue::default(), vec![0; 2]);

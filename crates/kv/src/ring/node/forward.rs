@@ -274,7 +274,8 @@ impl Node {
         out: &mut Effects,
     ) {
         let (batch, ranges) = self.replicate(written, local);
-        let is_acked = self.options.acked && (execute.shows.is_some() || !written.is_empty());
+        let has_written = !written.is_empty() && !written.answers_at_once();
+        let is_acked = self.options.acked && (execute.shows.is_some() || has_written);
         // That all items are gone is said when they are, whatever is said of writes.
         match is_acked || written.flushed() {
             true => {

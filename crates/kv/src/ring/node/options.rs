@@ -1,6 +1,6 @@
 //! How a node behaves.
 
-use super::super::scheme::Scheme;
+use super::super::scheme::{Elsewhere, Scheme};
 use std::time::Duration;
 
 /// How a node behaves.
@@ -8,6 +8,8 @@ use std::time::Duration;
 pub struct Options {
     /// How copies are kept.
     pub scheme: Scheme,
+    /// What becomes of reads of what another node serves; none: what the scheme says.
+    pub elsewhere: Option<Elsewhere>,
     /// How many nodes have what one serves, beside it.
     pub replicas: usize,
     /// Writes are confirmed to clients when the targets have them.
@@ -35,10 +37,19 @@ pub struct Options {
     pub patience: Duration,
 }
 
+impl Options {
+    /// Whether all copies that are complete are read.
+    pub fn reads_copies(&self) -> bool {
+        let elsewhere = self.elsewhere.unwrap_or(self.scheme.elsewhere());
+        elsewhere == Elsewhere::Serve && !self.scheme.is_chain()
+    }
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options {
             scheme: Scheme::Ring,
+            elsewhere: None,
             replicas: 1,
             acked: false,
             heartbeat: Duration::from_millis(50),

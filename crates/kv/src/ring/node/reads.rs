@@ -1,4 +1,4 @@
-//! Reads of copies, where clients may read them ([`Scheme::reads_copies`]).
+//! Reads of copies, where clients may read them ([`Options::reads_copies`], and tails of chains).
 //!
 //! A copy may be read when the range's server said so, and as long as it is sure that the server
 //! has not given it up: the server takes a node for dead when it has not heard it for `dead_after`,
@@ -10,7 +10,7 @@
 //! Copies may differ on what is not confirmed yet. Under `async` a copy is behind; what it shows of
 //! a key never goes back while the same node serves the range.
 //!
-//! [`Scheme::reads_copies`]: super::super::Scheme::reads_copies
+//! [`Options::reads_copies`]: super::Options::reads_copies
 
 use super::super::wire::{Message, Of};
 use super::{Node, bits};
@@ -19,8 +19,7 @@ use rhythm_net::Time;
 impl Node {
     /// Tells a node, if it may be so, that it may read a range that this one serves.
     pub(super) fn let_read(&mut self, range: usize, node: usize) {
-        let scheme = self.options.scheme;
-        if scheme.reads_copies() && !scheme.is_chain() && self.is_alive(node) {
+        if self.options.reads_copies() && self.is_alive(node) {
             let of = self.of(range);
             (self.peers[node].link).write(|out| Message::Reads(of).write(out));
         }
@@ -71,7 +70,7 @@ impl Node {
 
     /// Tells workers what they may read.
     pub(super) fn tell_reads(&mut self) {
-        if !self.options.scheme.reads_copies() {
+        if !self.options.reads_copies() && !self.options.scheme.is_chain() {
             return;
         }
         for range in 0..self.ranges() {

@@ -2,8 +2,9 @@
 //! reset` did.
 
 use super::ring;
+use crate::class::Class;
 use crate::shared::{Counter, Figures, Shared};
-use rhythm_observe::{HistogramSum, NANOSECOND, Sample, Writer};
+use rhythm_observe::{HistogramSum, NANOSECOND, Sample, TimeHistogram, Writer};
 use std::fmt;
 use std::sync::Arc;
 
@@ -52,6 +53,7 @@ pub(super) fn encode(shared: &Arc<Shared>) -> Result<String, fmt::Error> {
         commands(&shared, to)?;
         clients(&shared, to)?;
         loops(shared.all_figures(), to)?;
+        times(&shared, to)?;
         items(&shared, to)?;
         memory(&shared, to)?;
         shared
@@ -190,6 +192,38 @@ fn loops(threads: &[Figures], to: &mut Writer<'_>) -> fmt::Result {
         "worker_restarts",
         "Workers started again after a panic",
         each(|of| of.restarts.get()),
+    )
+}
+
+/// How long commands take.
+fn times(shared: &Shared, to: &mut Writer<'_>) -> fmt::Result {
+    let sum = |of: &dyn Fn(&Figures) -> &TimeHistogram| {
+        let mut sum = HistogramSum::default();
+        for of_thread in shared.all_figures() {
+            sum.add(of(of_thread), NANOSECOND);
+        }
+        sum
+    };
+    let of_class = |class: Class| {
+        let labels = vec![("command", class.name().to_owned())];
+        (labels, sum(&|figures| &figures.commands[class as usize]))
+    };
+    to.histograms(
+        "command_seconds",
+        "From a thread's waking to its answers' being sent, by command, without other nodes' time",
+        Class::ALL.map(of_class).into(),
+    )?;
+    if shared.ring.is_none() {
+        return Ok(());
+    }
+    let waits = [
+        ("copies", sum(&|figures| &figures.for_copies)),
+        ("answer", sum(&|figures| &figures.for_answers)),
+    ];
+    to.histograms(
+        "ring_wait_seconds",
+        "What answers waited for other nodes: to have copies (a turn's together), or to answer",
+        by("for", waits),
     )
 }
 

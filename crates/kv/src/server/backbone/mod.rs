@@ -11,7 +11,9 @@
 mod leaving;
 mod stations;
 
+use super::GRACE;
 use super::orders::{Forward, Order, RingOrder, Told};
+use crate::class::{Class, Classes};
 use crate::etcd::{News, Registration};
 use crate::execute::{Parsed, Turn};
 use crate::lines::{Lines, take_frames};
@@ -22,7 +24,7 @@ use crate::ring::{
 };
 use crate::shared::Shared;
 use crate::store::Worker as StoreWorker;
-use crate::wire::{self as memcached, Commands, Rules, Stream};
+use crate::wire::{self as memcached, Command, Commands, Rules, Stream};
 use leaving::Leaving;
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{
@@ -59,6 +61,8 @@ pub(super) struct Backbone {
     shared: Arc<Shared>,
     view: Arc<View>,
     scheme: Scheme,
+    /// The classes of commands that are answered when the copies exist.
+    acked: Classes,
     rules: Rules,
     node: Node,
     store: StoreWorker,
@@ -108,7 +112,8 @@ impl Backbone {
         let options = Options {
             scheme: ring.scheme,
             replicas: ring.replicas,
-            acked: ring.is_acked,
+            elsewhere: Some(ring.elsewhere),
+            acked: !ring.replicate.acked().is_empty(),
             lease: ring.etcd.as_ref().map(Registration::lasts),
             ..Options::default()
         };
@@ -138,6 +143,7 @@ impl Backbone {
                 ..shared.rules.clone()
             },
             scheme: ring.scheme,
+            acked: ring.replicate.acked(),
             node,
             view,
             store,
@@ -244,6 +250,10 @@ impl Backbone {
             }
         }
         drop(turn);
+        let of = |command: &Command| Class::of(command.kind, &self.commands);
+        if !(self.commands.list.iter()).any(|command| self.acked.has(of(command))) {
+            written.answer_at_once();
+        }
         let mut pinned = self.store.pin();
         let local = Local::new(&mut pinned, clock.now);
         let (node, effects) = (&mut self.node, &mut self.effects);
@@ -308,7 +318,8 @@ impl Backbone {
                     tracing::warn!("no other node took over what this one serves");
                 }
                 let workers = self.workers.iter();
-                workers.for_each(|worker| worker.send(Order::End));
+                let within = GRACE;
+                workers.for_each(|worker| worker.send(Order::End { within }));
                 End::HasLeft
             }
             End::Drains(since) if self.node.is_drained() || now.since(since) >= DRAINED_WITHIN => {

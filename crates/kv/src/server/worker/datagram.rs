@@ -3,6 +3,7 @@
 
 use super::super::udp::Datagrams;
 use super::lane::{STATS_MAX, UNSENT_MAX, is_stats};
+use crate::class::{Class, Counts};
 use crate::cohort::Cohort;
 use crate::execute::Turn;
 use crate::store::Store;
@@ -17,6 +18,8 @@ pub(super) struct DatagramLane<'a> {
     pub(super) out: &'a mut Vec<u8>,
     /// How many `stats` the turn has executed.
     pub(super) stats: &'a mut usize,
+    /// The turn's commands.
+    pub(super) classes: &'a mut Counts,
 }
 
 impl DatagramLane<'_> {
@@ -45,6 +48,7 @@ impl DatagramLane<'_> {
             let part = cohort.part(index);
             let command = &cohort.commands().list[at];
             let hash = cohort.hash_of(at);
+            (self.classes).add(Class::of(command.kind, cohort.commands()));
             self.out.clear();
             turn.execute(cohort.parsed(part), command, hash, self.out);
             if let Some((at, long)) = turn.take_long() {

@@ -3,6 +3,7 @@
 use super::super::client::Client;
 use super::super::held::Until;
 use super::ring::{Ring, Way, flushes};
+use crate::class::{Class, Counts};
 use crate::cohort::{Cohort, Part as Brought};
 use crate::execute::{Then, Turn};
 use crate::ring::{Road, Written};
@@ -40,9 +41,11 @@ pub(super) struct Lane<'a> {
     pub(super) limit: usize,
     /// How many `stats` the turn has executed.
     pub(super) stats: &'a mut usize,
+    /// The turn's commands.
+    pub(super) classes: &'a mut Counts,
     pub(super) ring: Option<&'a mut Ring>,
     pub(super) now: Time,
-    /// The turn wrote something for this connection, or showed it what is to be confirmed.
+    /// The turn wrote something for this connection that is to be confirmed, or showed it such.
     pub(super) has_written: bool,
 }
 
@@ -61,11 +64,11 @@ impl Lane<'_> {
         self.client.waits_for_room = false;
         self.out.clear();
         let written_before = turn.written().map_or(0, Written::count);
+        let mut writes = written_before;
         self.has_written = false;
         let commands = cohort.part(index).commands.clone();
         let mut closes = false;
         let mut cut = None;
-        let mut awaited = false;
         for at in commands.clone() {
             let unsent = self.client.unsent();
             let is_full = unsent > 0 && unsent + self.out.len() > self.limit;
@@ -88,6 +91,7 @@ impl Lane<'_> {
             cohort.prepare(at, store, turn);
             let part = cohort.part(index);
             let command = &cohort.commands().list[at];
+            let class = Class::of(command.kind, cohort.commands());
             match self.way(cohort, part, command) {
                 Way::Here => {}
                 Way::There(road) => {
@@ -107,18 +111,22 @@ impl Lane<'_> {
                     continue;
                 }
                 // It is begun, and not parted: that much more finds room.
-                Way::Wait { shows: false, .. } => awaited = true,
+                Way::Wait { shows: false, .. } => self.wrote(class),
                 Way::HereConfirmed(range) | Way::Wait { range, shows: true } => {
-                    awaited = true;
+                    self.has_written = true;
                     if let Some(ring) = &mut self.ring {
                         ring.shows(range);
                     }
                 }
             }
+            self.classes.add(class);
             let hash = cohort.hash_of(at);
             let then = turn.execute(cohort.parsed(part), command, hash, self.out);
             let written = turn.written().map_or(0, Written::count);
-            self.has_written = awaited || written > written_before;
+            if written > writes {
+                writes = written;
+                self.wrote(class);
+            }
             if let Some((at, long)) = turn.take_long()
                 && !self.send_long(at, long)
             {
@@ -188,10 +196,20 @@ impl Lane<'_> {
         true
     }
 
+    /// A command of this class wrote something.
+    fn wrote(&mut self, class: Class) {
+        if let Some(ring) = &mut self.ring
+            && ring.confirms(class)
+        {
+            self.has_written = true;
+            ring.is_to_confirm();
+        }
+    }
+
     /// What the answers that are together wait for, if they may not be sent.
     fn until(&mut self) -> Option<Until> {
         let ring = self.ring.as_mut()?;
-        if ring.is_acked && self.has_written {
+        if self.has_written {
             return Some(ring.holds(self.id));
         }
         (!self.client.held.is_empty()).then_some(Until::Before)
@@ -204,11 +222,13 @@ impl Lane<'_> {
             return false;
         }
         let part = cohort.part(index);
+        let kind = cohort.commands().list[at].kind;
+        self.classes.add(Class::of(kind, cohort.commands()));
         if let Some(ring) = &mut self.ring {
-            let (number, asked, bytes) = ring.forward(self.id, road, cohort, part, at);
+            let (number, asked, bytes) = ring.forward(self.id, road, cohort, part, at, self.now);
             self.client.held.expect(number, road, asked, bytes);
         }
-        if let Kind::Get { is_last: true, .. } = cohort.commands().list[at].kind {
+        if let Kind::Get { is_last: true, .. } = kind {
             self.out.extend_from_slice(b"END\r\n");
         }
         true

@@ -23,6 +23,7 @@ mod told;
 use super::client::Client;
 use super::orders::Order;
 use super::udp::Datagrams;
+use crate::class::Counts;
 use crate::cohort::{Cohort, Source};
 use crate::execute::Turn;
 use crate::ring::Written;
@@ -47,8 +48,9 @@ const TEND_EVERY: Duration = Duration::from_secs(1);
 const TEND_AGAIN: Duration = Duration::from_millis(1);
 /// How often it is seen whether another thread's client has left its place to one who waits.
 const PLACES_EVERY: Duration = Duration::from_millis(20);
-/// How long a server that ends gracefully waits for its clients to take their answers.
-const GRACE: Duration = Duration::from_secs(5);
+/// A server that ends looks what has come, in one turn for so many clients: as many the loop tells
+/// of at a time, at least.
+const LOOKED_AT: usize = 512;
 /// What is said to a client for whom there is no place.
 const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
 
@@ -81,6 +83,8 @@ pub(super) struct Worker {
     dropped: Sparse,
     /// When the turn of the loop began; none: nothing came in it yet.
     turn_began: Option<Time>,
+    /// The commands that were executed in it.
+    classes: Counts,
     /// The slot where it is looked next for connections to be dropped.
     relieve_from: u32,
     /// When silent connections are looked for.
@@ -89,6 +93,8 @@ pub(super) struct Worker {
     tend_at: Time,
     /// When it ends, if it does.
     ends_at: Option<Time>,
+    /// Turns before it closes connections: what came before it was to end has come to it then.
+    looks: usize,
     /// It ends, and there may be more connections that owe nothing.
     is_closing_idle: bool,
 }
@@ -120,10 +126,12 @@ impl Worker {
             held_most,
             dropped: Sparse::default(),
             turn_began: None,
+            classes: Counts::default(),
             relieve_from: 0,
             sweep_at: idle_timeout.map(|_| now),
             tend_at: now + TEND_EVERY,
             ends_at: None,
+            looks: 0,
             is_closing_idle: false,
             shared,
         }
@@ -252,6 +260,7 @@ impl Worker {
                         written: 0,
                         limit,
                         stats: &mut stats,
+                        classes: &mut self.classes,
                     };
                     let is_there = lane.run(&mut self.cohort, index, &store, &mut turn);
                     counters.add(Counter::BytesWritten, lane.written);
@@ -272,6 +281,7 @@ impl Worker {
                         datagrams: &mut self.datagrams,
                         out: &mut self.out,
                         stats: &mut stats,
+                        classes: &mut self.classes,
                     };
                     lane.run(
                         &mut self.cohort,
@@ -470,15 +480,15 @@ impl Handler for Worker {
         }
         self.run(port, now);
         self.relieve_if_needed(port, now);
-        if self.ends_at.is_some() {
+        if self.ends_at.is_some() && self.looks == 0 {
             self.close_idle(port);
         }
     }
 
     fn wake_at(&self) -> Option<Time> {
-        let goes_on =
-            !self.resumed.is_empty() || self.held > self.held_max() || self.is_closing_idle;
-        let now = goes_on.then_some(Time::ZERO);
+        let goes_on = !self.resumed.is_empty() || self.held > self.held_max();
+        let ends = self.is_closing_idle || self.looks > 0;
+        let now = (goes_on || ends).then_some(Time::ZERO);
         let times = [
             now,
             self.sweep_at,
@@ -493,9 +503,14 @@ impl Handler for Worker {
     fn turn_ended(&mut self, now: Time) {
         let figures = self.shared.figures(self.index);
         if let Some(began) = self.turn_began.take() {
-            figures.turns.record(now.since(began).as_nanos() as u64, 1);
+            let took = now.since(began).as_nanos() as u64;
+            figures.turns.record(took, 1);
+            for (class, count) in self.classes.take() {
+                figures.commands[class as usize].record(took, count.into());
+            }
         }
         figures.held.set(self.held as u64);
+        self.looks = self.looks.saturating_sub(1);
         if self.ends_at.is_some_and(|at| at <= now) {
             self.ends_at = Some(Time::ZERO);
         }
@@ -503,7 +518,7 @@ impl Handler for Worker {
 
     fn finished(&self) -> bool {
         let is_over = self.ends_at == Some(Time::ZERO);
-        is_over || self.ends_at.is_some() && self.clients.is_empty()
+        is_over || self.ends_at.is_some() && self.looks == 0 && self.clients.is_empty()
     }
 }
 
@@ -524,9 +539,11 @@ impl rhythm_net::Worker for Worker {
         match order {
             Order::Users(users) => self.rules.users = users,
             Order::Ring(told) => self.told(port, told, now),
-            Order::End => {
+            Order::End { within } => {
                 port.stop_accepting();
-                self.ends_at = Some(now + GRACE);
+                self.ends_at = Some(now + within);
+                // This turn may be over for some that have sent something.
+                self.looks = 2 + self.clients.len() / LOOKED_AT;
             }
         }
     }

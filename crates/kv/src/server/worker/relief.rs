@@ -1,6 +1,6 @@
 //! Connections that are closed by the server: for what they hold, for their silence, at its end.
 
-use super::Worker;
+use super::{Client, Worker};
 use crate::shared::{Counter, Settings};
 use rhythm_net::{Port, Time};
 use std::time::Duration;
@@ -111,10 +111,9 @@ impl Worker {
 
     /// Closes connections that owe nothing, and sees to it that it goes on if there may be more.
     pub(super) fn close_idle(&mut self, port: &mut dyn Port) {
-        let idle = self
-            .clients
-            .iter()
-            .filter(|(_, client)| client.owes_nothing());
+        // Commands of one that is stalled have come, and are still to be executed.
+        let is_idle = |client: &Client| client.owes_nothing() && !client.is_stalled;
+        let idle = self.clients.iter().filter(|(_, client)| is_idle(client));
         let idle: Vec<_> = idle.map(|(id, _)| id).take(CLOSED_MAX).collect();
         self.is_closing_idle = idle.len() == CLOSED_MAX;
         for id in idle {

@@ -6,6 +6,7 @@
 
 use super::super::held::{Asked, Held, Until};
 use super::super::orders::{Forward, RingOrder};
+use crate::class::{Class, Classes};
 use crate::cohort::{Cohort, Part};
 use crate::ring::{Road, Scheme, Ticket, View, Written};
 use crate::wire::{Command, Commands, Kind, What, drop_key};
@@ -41,12 +42,15 @@ pub(crate) struct Ring {
     backbone: Inbox<RingOrder>,
     worker: usize,
     scheme: Scheme,
-    pub(super) is_acked: bool,
+    /// The classes of commands whose writes are answered when they are confirmed.
+    acked: Classes,
     /// The ticket of what is written until it is handed over.
     ticket: u64,
     /// The number of the last command that was passed on.
     number: u64,
     written: Written,
+    /// Something was written that is to be confirmed before it is answered, if it is answered.
+    is_urgent: bool,
     /// Answers wait for the ticket; they show something of these ranges, a bit each.
     is_awaited: bool,
     shown: u64,
@@ -54,7 +58,9 @@ pub(crate) struct Ring {
     hand_at: Option<Time>,
     /// Connections that wait for a ticket, or for the answer under a number.
     waiting: VecDeque<(u64, ConnectionId)>,
-    asking: HashMap<u64, ConnectionId>,
+    asking: HashMap<u64, (ConnectionId, Time)>,
+    /// The tickets that answers wait for, and since when.
+    handed: VecDeque<(u64, Time)>,
     stalled: Stalled,
     look_at: Option<Time>,
 }
@@ -64,7 +70,7 @@ impl Ring {
         view: Arc<View>,
         backbone: Inbox<RingOrder>,
         worker: usize,
-        (scheme, is_acked): (Scheme, bool),
+        (scheme, acked): (Scheme, Classes),
         now: Time,
     ) -> Ring {
         let mut ring = Ring {
@@ -72,24 +78,26 @@ impl Ring {
             backbone,
             worker,
             scheme,
-            is_acked,
+            acked,
             // Greater than those of a worker before this one on its thread.
             ticket: now.as_nanos(),
             number: now.as_nanos(),
             written: Written::default(),
+            is_urgent: false,
             is_awaited: false,
             shown: 0,
             forwards: Vec::new(),
             hand_at: None,
             waiting: VecDeque::new(),
             asking: HashMap::new(),
+            handed: VecDeque::new(),
             stalled: Stalled::default(),
             look_at: None,
         };
         if scheme.is_chain() {
             // What the worker before this one announced, and could not hand over when it panicked,
             // is not waited for.
-            ring.hand_over();
+            ring.hand_over(now);
         }
         ring
     }
@@ -179,6 +187,7 @@ impl Ring {
         cohort: &Cohort,
         part: &Part,
         at: usize,
+        now: Time,
     ) -> (u64, Asked, usize) {
         self.number += 1;
         let number = self.number;
@@ -189,7 +198,7 @@ impl Ring {
             road,
             command,
         });
-        self.asking.insert(number, id);
+        self.asking.insert(number, (id, now));
         (number, asked, bytes)
     }
 
@@ -207,6 +216,16 @@ impl Ring {
     /// Something of a range is shown that may not be confirmed.
     pub(super) fn shows(&mut self, range: usize) {
         self.shown |= 1 << range;
+    }
+
+    /// Whether what such a command writes is confirmed before it is answered.
+    pub(super) fn confirms(&self, class: Class) -> bool {
+        self.acked.has(class)
+    }
+
+    /// A command of such a class wrote something.
+    pub(super) fn is_to_confirm(&mut self) {
+        self.is_urgent = true;
     }
 
     /// A connection has answers that wait for the ticket of this turn.
@@ -264,13 +283,13 @@ impl Ring {
     pub(super) fn turn_ended(&mut self, written: Written, now: Time) {
         self.written = written;
         if self.has_announced() {
-            return self.hand_over();
+            return self.hand_over(now);
         }
-        let is_urgent = self.is_acked || self.written.bytes() >= TOGETHER_BYTES;
+        let is_urgent = self.is_urgent || self.written.bytes() >= TOGETHER_BYTES;
         let is_due = self.hand_at.is_some_and(|at| at <= now);
         let has_written = !self.written.is_empty();
         if self.is_awaited || !self.forwards.is_empty() || has_written && (is_urgent || is_due) {
-            self.hand_over();
+            self.hand_over(now);
         } else if !self.written.is_empty() {
             self.hand_at.get_or_insert(now + TOGETHER);
         }
@@ -282,16 +301,19 @@ impl Ring {
             self.written = written;
         }
         if !self.written.is_empty() {
-            self.hand_over();
+            self.hand_over(clock::monotonic());
         }
     }
 
     /// Hands over what was written, and the commands to be passed on.
-    fn hand_over(&mut self) {
-        self.hand_at = None;
+    fn hand_over(&mut self, now: Time) {
+        (self.hand_at, self.is_urgent) = (None, false);
         let worker = self.worker;
         let mut written = std::mem::take(&mut self.written);
         written.shows(std::mem::take(&mut self.shown));
+        if self.is_awaited {
+            self.handed.push_back((self.ticket, now));
+        }
         self.backbone.send(RingOrder::Turn {
             worker,
             ticket: self.ticket,
@@ -305,7 +327,7 @@ impl Ring {
     /// What falls due; the connections for whose commands there is room again.
     pub(super) fn tick(&mut self, now: Time) -> Vec<ConnectionId> {
         if self.hand_at.is_some_and(|at| at <= now) {
-            self.hand_over();
+            self.hand_over(now);
         }
         if self.look_at.is_none_or(|at| at > now) {
             return Vec::new();
@@ -316,8 +338,8 @@ impl Ring {
     }
 
     /// A fence was asked for.
-    pub(super) fn fence(&mut self, fence: u64) {
-        self.hand_over();
+    pub(super) fn fence(&mut self, fence: u64, now: Time) {
+        self.hand_over(now);
         let worker = self.worker;
         self.backbone.send(RingOrder::Fenced { worker, fence });
     }
@@ -329,16 +351,24 @@ impl Ring {
         Some(id)
     }
 
+    /// Since when the next ticket was waited for that is released, this one or an earlier one.
+    pub(super) fn waited_since(&mut self, ticket: u64) -> Option<Time> {
+        let (_, since) = *self.handed.front().filter(|(of, _)| *of <= ticket)?;
+        self.handed.pop_front();
+        Some(since)
+    }
+
     /// The connections that wait for this ticket, which is broken.
     pub(super) fn broken(&mut self, ticket: u64) -> Vec<ConnectionId> {
+        self.handed.retain(|(of, _)| *of != ticket);
         let from = self.waiting.partition_point(|(of, _)| *of < ticket);
         let until = self.waiting.partition_point(|(of, _)| *of <= ticket);
         let whose = self.waiting.drain(from..until);
         whose.map(|(_, id)| id).collect()
     }
 
-    /// The connection that asked under this number, which is answered.
-    pub(super) fn answered(&mut self, number: u64) -> Option<ConnectionId> {
+    /// The connection that asked under this number, which is answered, and when it did.
+    pub(super) fn answered(&mut self, number: u64) -> Option<(ConnectionId, Time)> {
         self.asking.remove(&number)
     }
 

@@ -1,5 +1,6 @@
 use super::super::orders::{Forward, RingOrder, Told};
 use super::*;
+use crate::class::{Class, Classes};
 use crate::ring::{Placement, Road, Scheme, View};
 use crate::shared::{Settings, Start};
 use crate::store::{Store, StoreOptions};
@@ -163,7 +164,7 @@ fn what_is_for_a_range_without_room_waits_and_what_is_for_others_does_not() {
         Arc::clone(&view),
         inbox,
         0,
-        (Scheme::Ring, false),
+        (Scheme::Ring, Classes::NONE),
         alone.now,
     );
     alone.worker.ring = Some(ring);
@@ -247,6 +248,16 @@ struct Noted {
 }
 
 fn noted(scheme: Scheme, is_acked: bool) -> Noted {
+    let all = if is_acked {
+        Classes::ALL
+    } else {
+        Classes::NONE
+    };
+    noted_with(scheme, all)
+}
+
+/// What such commands write is confirmed before it is answered.
+fn noted_with(scheme: Scheme, acked: Classes) -> Noted {
     let (said, heard) = std::sync::mpsc::channel();
     let options = WorkerOptions::default();
     let make = move |_: workers::WorkerThread<'_, RingOrder>| Ok::<_, String>(Noting(said.clone()));
@@ -255,7 +266,7 @@ fn noted(scheme: Scheme, is_acked: bool) -> Noted {
     view.set_route(0, Some(0));
     let mut alone = Alone::in_ring(1 << 20, Arc::clone(&view));
     let inbox = backbone.inboxes()[0].clone();
-    let how = (scheme, is_acked);
+    let how = (scheme, acked);
     let ring = Ring::new(Arc::clone(&view), inbox, 0, how, Time::from_nanos(100));
     alone.worker.ring = Some(ring);
     Noted {
@@ -421,4 +432,110 @@ fn what_follows_a_flush_on_its_connection_waits_until_it_is_done() {
         backbone.stop();
         backbone.join().expect("it is told to");
     }
+}
+
+#[test]
+fn commands_are_answered_at_once_or_when_they_are_confirmed_as_is_said_of_each() {
+    let acked = !Classes::NONE.with(Class::Touch);
+    let Noted {
+        mut alone,
+        backbone,
+        heard,
+        ..
+    } = noted_with(Scheme::Ring, acked);
+    let told = |alone: &mut Alone, ticket| {
+        let released = Some(ticket);
+        let order = Order::Ring(Told {
+            released,
+            ..Told::default()
+        });
+        rhythm_net::Worker::obey(&mut alone.worker, &mut alone.port, order, alone.now);
+    };
+    let sent = |alone: &mut Alone, id| {
+        let sent = std::mem::take(&mut alone.port.at(id).sent);
+        String::from_utf8(sent).expect("a text")
+    };
+    let [one, other] = [0, 1].map(|slot| alone.connect(slot, usize::MAX));
+    let set = "set k 0 0 1\r\nx\r\n";
+    assert_eq!(alone.turn(one, set.as_bytes()), b"");
+    let next = || {
+        heard
+            .recv_timeout(Duration::from_secs(10))
+            .expect("it is handed over")
+    };
+    let (ticket, ..) = next();
+    // Another's is answered, and its own in the order of its connection.
+    assert_eq!(alone.turn(other, b"touch k 9\r\n"), b"TOUCHED\r\n");
+    assert_eq!(alone.turn(one, b"touch k 9\r\n"), b"");
+    told(&mut alone, ticket);
+    assert_eq!(sent(&mut alone, one), "STORED\r\nTOUCHED\r\n");
+    // What is answered at once before it waits for nothing, and what is behind it does.
+    let both = format!("touch k 9\r\n{set}get k\r\n");
+    let quiet = "set q 0 0 1 noreply\r\nx\r\n";
+    assert_eq!(
+        alone.turn(one, format!("{quiet}touch k 9\r\n").as_bytes()),
+        b""
+    );
+    let (ticket, ..) = next();
+    told(&mut alone, ticket);
+    assert_eq!(sent(&mut alone, one), "TOUCHED\r\n");
+    assert_eq!(alone.turn(one, both.as_bytes()), b"");
+    let (ticket, ..) = next();
+    told(&mut alone, ticket);
+    let found = "VALUE k 0 1\r\nx\r\nEND\r\n";
+    let said = format!("TOUCHED\r\nSTORED\r\n{found}");
+    assert_eq!(sent(&mut alone, one), said);
+    let figures = &alone.worker.shared.all_figures()[0];
+    assert!(figures.for_copies.sum() > 0);
+    backbone.stop();
+    backbone.join().expect("it is told to");
+}
+
+#[test]
+fn what_has_come_is_answered_before_it_ends() {
+    const LONG: usize = 300_000;
+    let mut alone = Alone::new(64 << 20);
+    let [early, late, idle] = [0, 1, 2].map(|slot| alone.connect(slot, usize::MAX));
+    let set = format!("set a 0 0 {LONG}\r\n{}\r\n", "x".repeat(LONG));
+    assert_eq!(alone.turn(early, set.as_bytes()), b"STORED\r\n");
+    let slow = alone.connect(3, 0);
+    alone.turn(slow, &b"get a\r\n".repeat(20));
+    let within = Duration::from_secs(2);
+    let (port, now) = (&mut alone.port, alone.now);
+    rhythm_net::Worker::obey(&mut alone.worker, port, Order::End { within }, now);
+    // As the loop has it: the order came first, and then what had come before it.
+    assert_eq!(alone.turn(early, b"mn\r\n"), b"MN\r\n");
+    assert_eq!(alone.turn(late, b"mn\r\n"), b"MN\r\n");
+    assert!(!alone.worker.finished());
+    let is_there = |alone: &Alone, id| alone.worker.clients.get(id).is_some();
+    // More than one turn executes: the rest of it has come, too.
+    let many = b"stats\r\n".repeat(STATS_MAX + 5);
+    let ends = |sent: &[u8]| String::from_utf8_lossy(sent).matches("END\r\n").count();
+    assert_eq!(ends(&alone.turn(late, &many)), STATS_MAX);
+    assert!(!is_there(&alone, early) && !is_there(&alone, idle));
+    alone.turn(early, b"");
+    assert!(!is_there(&alone, late));
+    let rest = std::mem::take(&mut alone.port.closed);
+    assert_eq!(rest.iter().map(|one| ends(&one.sent)).sum::<usize>(), 5);
+    // Who has not taken all has until then.
+    assert!(is_there(&alone, slow) && !alone.worker.finished());
+    let mut taken = 0;
+    while is_there(&alone, slow) {
+        alone.port.at(slow).room = 1 << 20;
+        let now = alone.now;
+        alone.worker.writable(&mut alone.port, slow, now);
+        alone.turn(idle, b"");
+        let Some(connection) = alone.port.connections.get_mut(&slow) else {
+            break;
+        };
+        taken += std::mem::take(&mut connection.sent).len();
+        assert!(alone.now < Time::ZERO + within);
+    }
+    // What was sent last is on its way when it is closed.
+    let closed = alone.port.closed.iter();
+    taken += closed
+        .map(|connection| connection.sent.len())
+        .sum::<usize>();
+    assert_eq!(taken, 20 * (18 + LONG + 7), "all that it asked for");
+    assert!(alone.worker.finished());
 }

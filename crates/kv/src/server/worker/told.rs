@@ -4,6 +4,7 @@ use super::super::orders::Told;
 use super::lane::UNSENT_MAX;
 use super::{Worker, recount, resume};
 use rhythm_net::{ConnectionId, Flushed, Port, Time};
+use rhythm_observe::TimeHistogram;
 
 impl Worker {
     /// What of the ring falls due.
@@ -26,7 +27,7 @@ impl Worker {
             return;
         };
         if let Some(fence) = told.fence {
-            ring.fence(fence);
+            ring.fence(fence, now);
         }
         let mut moved = Vec::new();
         // First: that all tickets up to one are released is said of the others of them.
@@ -39,7 +40,14 @@ impl Worker {
                 }
             }
         }
+        let figures = self.shared.figures(self.index);
+        let record = |of: &TimeHistogram, since: Time| {
+            of.record(now.since(since).as_nanos() as u64, 1);
+        };
         if let Some(ticket) = told.released {
+            while let Some(since) = ring.waited_since(ticket) {
+                record(&figures.for_copies, since);
+            }
             while let Some(id) = ring.released(ticket) {
                 if let Some(client) = self.clients.get_mut(id) {
                     client.held.release(ticket);
@@ -48,9 +56,11 @@ impl Worker {
             }
         }
         for (number, answer) in told.answers {
-            if let Some(id) = ring.answered(number)
-                && let Some(client) = self.clients.get_mut(id)
-            {
+            let Some((id, since)) = ring.answered(number) else {
+                continue;
+            };
+            record(&figures.for_answers, since);
+            if let Some(client) = self.clients.get_mut(id) {
                 client.held.answer(number, answer);
                 moved.push(id);
             }

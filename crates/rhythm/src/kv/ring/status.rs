@@ -1,7 +1,8 @@
 //! How a ring is, as its nodes see it. What they say is shown on a terminal, and may be anything:
 //! it is bounded, and escaped.
 
-use super::{ETCD, NAME_MAX, host_and_port, members};
+use super::super::nodes::NAME_MAX;
+use super::{ETCD, host_and_port, members};
 use crate::output::print_line;
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_kv::etcd::{Etcd, registered};

@@ -1,6 +1,7 @@
 //! `rhythm kv ring`: asks how a ring is, or changes where it is known.
 
-use super::{ETCD, checked, edit, nodes, status};
+use super::super::nodes::nodes;
+use super::{ETCD, checked, edit, status};
 use crate::kv::args::RingTool;
 use crate::output::print_line;
 use anyhow::{Context, Result, ensure};
