@@ -106,7 +106,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     })?;
     let handle = server.handle();
     let handle = started.get_or_init(|| handle).clone();
-    if let Err(error) = tell(&args, &server).and_then(|()| obey(endings, handle.clone(), in_ring)) {
+    if let Err(error) = tell(&args, &server).and_then(|()| obey(endings, handle.clone())) {
         // In order: it has the items of its memory file, if there is one.
         handle.stop();
         let _ = server.join();
@@ -146,7 +146,7 @@ fn tell(args: &Args, server: &Server) -> Result<()> {
 }
 
 /// Starts the thread that ends the server when it is told to.
-fn obey(endings: Receiver<bool>, handle: Handle, in_ring: bool) -> Result<()> {
+fn obey(endings: Receiver<bool>, handle: Handle) -> Result<()> {
     thread::Builder::new()
         .name("ending".into())
         .spawn(move || {
