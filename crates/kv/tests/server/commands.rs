@@ -2,6 +2,7 @@
 
 use super::{expect, here, start};
 use rhythm_kv::shared::Settings;
+use std::io::{BufRead, BufReader, Write};
 
 #[test]
 fn meta_flags_that_came_later_are_known() {
@@ -95,7 +96,7 @@ fn memory_for_items_is_changed_while_it_runs() {
             expect(stream, &command, "STORED\r\n");
         }
         let hits = (from..from + 20).filter(|key| {
-            use std::io::{Read, Write};
+            use std::io::Read;
             let command = format!("mg {key} s\r\nmn\r\n");
             stream.write_all(command.as_bytes()).expect("it reads");
             let mut got = Vec::new();
@@ -116,4 +117,42 @@ fn memory_for_items_is_changed_while_it_runs() {
     expect(&mut stream, "cache_memlimit 32\r\n", "OK\r\n");
     assert!(store(&mut stream, 200) < 8);
     expect(&mut stream, "cache_memlimit 64 noreply\r\nmn\r\n", "MN\r\n");
+}
+
+#[test]
+fn where_nothing_is_evicted_a_touch_needs_no_room() {
+    let running = start(Settings {
+        evict: false,
+        memory: 2 << 20,
+        ..here()
+    });
+    let mut client = BufReader::new(running.connect());
+    let value = "v".repeat(1000);
+    let mut answer = String::new();
+    let refused = (0..4000).find(|key| {
+        let set = format!("set k{key} 0 100 1000\r\n{value}\r\n");
+        client
+            .get_mut()
+            .write_all(set.as_bytes())
+            .expect("it reads");
+        answer.clear();
+        client.read_line(&mut answer).expect("it answers");
+        answer != "STORED\r\n"
+    });
+    assert!(refused.is_some_and(|key| key > 1000), "{refused:?}");
+    assert_eq!(answer, "SERVER_ERROR out of memory storing object\r\n");
+    let got = format!("TOUCHED\r\nVALUE k2 0 1000\r\n{value}\r\nEND\r\nHD t30000\r\n");
+    let sent = "touch k1 10000\r\ngat 20000 k2\r\nmg k3 t T30000\r\n";
+    expect(client.get_mut(), sent, &got);
+    for (key, least) in [("k1", 9_000), ("k2", 19_000), ("k3", 29_000)] {
+        let mg = format!("mg {key} t\r\n");
+        client.get_mut().write_all(mg.as_bytes()).expect("it reads");
+        answer.clear();
+        client.read_line(&mut answer).expect("it answers");
+        let left = answer.trim_end().strip_prefix("HD t").map(str::parse);
+        assert!(
+            left.is_some_and(|left| left.is_ok_and(|left: u32| left > least)),
+            "{answer}"
+        );
+    }
 }
