@@ -23,6 +23,7 @@ mod ascii;
 pub(crate) mod base64;
 mod binary;
 mod command;
+mod greet;
 mod keys;
 mod line;
 pub(crate) mod meta;
@@ -70,7 +71,7 @@ pub fn parse(
                 Step::Done(here as usize)
             }
             (_, Protocol::Binary) => binary::parse(stream, rules, bytes, at, commands),
-            _ if stream.is_stranger => ascii::greet(stream, rules, bytes, at, commands),
+            _ if stream.is_stranger => greet::greet(stream, rules, bytes, at, commands),
             _ => ascii::parse(stream, rules, bytes, at, commands_max, commands),
         };
         match step {
