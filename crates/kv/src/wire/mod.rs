@@ -36,6 +36,7 @@ pub use command::{
     Command, Commands, Flags, Get, Key, Kind, Mode, Refusal, Request, Span, Status, Store, Verb,
     What,
 };
+pub(crate) use keys::END;
 pub(crate) use stream::ITEM_HEADER;
 pub use stream::{Parsed, Protocol, Rules, State, Stream, Users};
 
