@@ -10,8 +10,8 @@ const ROUND: usize = 23;
 /// What ends the answer.
 pub(crate) const END: &str = "END\r\n";
 
-/// Whether memcached ends an answer by itself, and not with that of the last key: where it has taken
-/// as many words as it does at a time, and there is more than the blank behind them, it looks for
+/// Whether memcached ends an answer by itself, and not with that of the last key: where it has
+/// taken as many words as it does at a time, and more than a blank is behind them, it looks for
 /// others and finds none.
 fn ends_alone(keys: usize, touches: bool, blanks: usize) -> bool {
     let words = 1 + usize::from(touches) + keys;
