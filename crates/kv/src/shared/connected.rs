@@ -10,8 +10,8 @@ pub struct Connected {
     waits: Arc<AtomicUsize>,
 }
 
-/// A client's place, or that of a thread at which clients wait. It is given back when it is dropped,
-/// however its thread ends.
+/// A client's place, or that of a thread at which clients wait. It is given back when it is
+/// dropped, however its thread ends.
 #[derive(Debug)]
 pub struct Place(Arc<AtomicUsize>);
 

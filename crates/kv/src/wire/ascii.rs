@@ -9,22 +9,17 @@ use super::keys::Keys;
 use super::line::{BAD_FORMAT, ERROR, Line, Parser, Words, next_word, value_length};
 use super::stream::{Rules, State, Step, Stream};
 use super::{meta, number};
-use memchr::memchr;
 
 /// A line that is longer, and has not ended, is no command but a `get` (memcached's own bound).
-const LINE_MAX: usize = 2048;
+pub(super) const LINE_MAX: usize = 2048;
 /// The longest line of another command, with its end: memcached's buffer, which what is longer
 /// never ends in. (A datagram has one of its own.)
-const WHOLE_LINE_MAX: usize = 16_384;
+pub(super) const WHOLE_LINE_MAX: usize = 16_384;
 /// The longest line of keys that is waited for. memcached has no bound here.
 const KEYS_LINE_MAX: usize = 4 << 20;
 
 /// Classes that memcached can have.
 const SLAB_CLASSES: u32 = 64;
-
-/// The longest credentials of a client that says who it is: with their end they fill memcached's
-/// buffer.
-const CREDENTIALS_MAX: usize = WHOLE_LINE_MAX - 2;
 
 const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument\r\n";
 
@@ -104,69 +99,6 @@ fn may_be_long(stream: &Stream, bytes: &[u8]) -> bool {
     let word = &bytes[blanks..];
     matches!(stream.state, State::Keys(_))
         || blanks <= 100 && (word.starts_with(b"get ") || word.starts_with(b"gets "))
-}
-
-/// A client must say who it is before all else: with a `set`, whose value is "user password".
-pub(super) fn greet(
-    stream: &mut Stream,
-    rules: &Rules,
-    bytes: &[u8],
-    at: usize,
-    out: &mut Commands,
-) -> Step {
-    // As in memcached, a single byte is too short even to be wrong.
-    if bytes.len() - at < 2 {
-        return Step::Need(2);
-    }
-    let Some(length) = memchr(b'\n', &bytes[at..]) else {
-        return match bytes.len() - at {
-            0..=LINE_MAX => Step::NeedLine(LINE_MAX + 1),
-            _ => close(stream, bytes, at, out),
-        };
-    };
-    if length >= WHOLE_LINE_MAX {
-        return close(stream, bytes, at, out);
-    }
-    let words = Words::new(bytes, at, at + length);
-    let size = (words.count >= 5 && words.of(0, bytes) == b"set")
-        .then(|| number::unsigned32(words.of(4, bytes)))
-        .flatten();
-    let Some(size) = size else {
-        out.say(at, "CLIENT_ERROR unauthenticated\r\n");
-        return Step::Done(length + 1);
-    };
-    let size = size as usize;
-    if size > CREDENTIALS_MAX {
-        return close(stream, bytes, at, out);
-    }
-    let start = at + length + 1;
-    let end = start + size;
-    let Some(value) = bytes.get(start..end + 2) else {
-        return Step::Need(end + 2 - at);
-    };
-    let done = Step::Done(end + 2 - at);
-    if !value.ends_with(b"\r\n") {
-        out.say(at, "CLIENT_ERROR bad command line termination\r\n");
-        return done;
-    }
-    let words = Words::new(bytes, start, end);
-    if words.count < 2 {
-        out.say(at, "CLIENT_ERROR bad authentication token format\r\n");
-        return done;
-    }
-    let (user, password) = (words.of(0, bytes), words.of(1, bytes));
-    // Every entry is compared to its end, lest the time tell how much was right.
-    let accepted = rules.users.iter().fold(false, |accepted, (name, secret)| {
-        accepted | (is_same(name, user) & is_same(secret, password))
-    });
-    stream.is_stranger = !accepted;
-    out.push(at, Key::default(), Kind::Auth { accepted });
-    done
-}
-
-/// Whether two texts are the same, found in a time that depends on their lengths only.
-fn is_same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
 impl Parser<'_> {
@@ -501,7 +433,8 @@ fn may_be_http(word: &[u8]) -> bool {
     !matches!(word[0], b'g' | b's' | b'a' | b'c' | b'i' | b'd' | b't')
 }
 
-fn close(stream: &mut Stream, bytes: &[u8], at: usize, out: &mut Commands) -> Step {
+/// Ends the connection.
+pub(super) fn close(stream: &mut Stream, bytes: &[u8], at: usize, out: &mut Commands) -> Step {
     out.push(at, Key::default(), Kind::Close);
     stream.state = State::Closed;
     Step::Done(bytes.len() - at)

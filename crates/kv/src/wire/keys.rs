@@ -4,6 +4,20 @@ use super::command::{Commands, Get, KEY_MAX, Key, Kind};
 use super::line::{BAD_FORMAT, ERROR, Line, next_word};
 use super::stream::{State, Step, Stream};
 
+/// The words that memcached takes of a line at a time.
+const ROUND: usize = 23;
+
+/// What ends the answer.
+pub(crate) const END: &str = "END\r\n";
+
+/// Whether memcached ends an answer by itself, and not with that of the last key: where it has
+/// taken as many words as it does at a time, and more than a blank is behind them, it looks for
+/// others and finds none.
+fn ends_alone(keys: usize, touches: bool, blanks: usize) -> bool {
+    let words = 1 + usize::from(touches) + keys;
+    blanks > 1 && words.is_multiple_of(ROUND)
+}
+
 /// A line of keys.
 pub(super) struct Keys<'a> {
     pub(super) stream: &'a mut Stream,
@@ -50,14 +64,19 @@ impl Keys<'_> {
             start = at;
             is_first = false;
         }
+        let (count, blanks) = (out.list.len() - before, self.line.end - at);
         match out.list[before..].last_mut() {
+            // Only of datagrams can anybody tell: over a connection it is the same.
+            Some(_) if self.stream.is_datagram && ends_alone(count, touch.is_some(), blanks) => {
+                out.say(start, END);
+            }
             Some(last) => {
                 if let Kind::Get { is_last, .. } = &mut last.kind {
                     *is_last = true;
                 }
             }
             // Only `gat` gets here without a key.
-            None if touch.is_some() => out.say(start, "END\r\n"),
+            None if touch.is_some() => out.say(start, END),
             None => out.say(start, ERROR),
         }
         done

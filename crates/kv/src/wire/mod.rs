@@ -23,6 +23,7 @@ mod ascii;
 pub(crate) mod base64;
 mod binary;
 mod command;
+mod greet;
 mod keys;
 mod line;
 pub(crate) mod meta;
@@ -36,6 +37,7 @@ pub use command::{
     Command, Commands, Flags, Get, Key, Kind, Mode, Refusal, Request, Span, Status, Store, Verb,
     What,
 };
+pub(crate) use keys::END;
 pub(crate) use stream::ITEM_HEADER;
 pub use stream::{Parsed, Protocol, Rules, State, Stream, Users};
 
@@ -71,7 +73,7 @@ pub fn parse(
                 Step::Done(here as usize)
             }
             (_, Protocol::Binary) => binary::parse(stream, rules, bytes, at, commands),
-            _ if stream.is_stranger => ascii::greet(stream, rules, bytes, at, commands),
+            _ if stream.is_stranger => greet::greet(stream, rules, bytes, at, commands),
             _ => ascii::parse(stream, rules, bytes, at, commands_max, commands),
         };
         match step {

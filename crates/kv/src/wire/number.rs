@@ -70,9 +70,9 @@ pub(crate) fn signed32(text: &[u8]) -> Option<i32> {
     }
 }
 
-/// A fraction as C's `strtod` finds it, with a blank behind it or nothing: in decimal or hexadecimal,
-/// or in words. One that is not 0 and nearer to it than a normal number, or beyond the largest, is
-/// none.
+/// A fraction as C's `strtod` finds it, with a blank behind it or nothing: in decimal or
+/// hexadecimal, or in words. One that is not 0 and nearer to it than a normal number, or beyond the
+/// largest, is none.
 pub(super) fn decimal(text: &[u8]) -> Option<f64> {
     let mut parts = text.split(|byte| is_blank(*byte));
     let text = std::str::from_utf8(parts.find(|part| !part.is_empty())?).ok()?;

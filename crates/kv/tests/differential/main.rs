@@ -278,6 +278,26 @@ fn statistics_have_the_same_shape() {
 }
 
 #[test]
+fn datagrams_of_as_many_keys_as_are_taken_at_a_time() {
+    let Some(mut pair) = Pair::start() else {
+        return eprintln!("skipped: there is no memcached on this machine");
+    };
+    let set = b"set a 0 0 1\r\nx\r\n";
+    pair.compare_whole(set, &[set.len()], false);
+    for verb in ["get", "gets", "gat 0"] {
+        for keys in [21, 22, 23, 44, 45, 46, 68] {
+            for key in [" a", " none"] {
+                for blanks in ["", " ", "  ", "   "] {
+                    let line = format!("{verb}{}{blanks}\r\n", key.repeat(keys));
+                    pair.compare_datagram(line.as_bytes(), b"mn\r\n", b"MN\r\n");
+                }
+            }
+        }
+    }
+    pair.compare_datagram(b"gat 10\r\n", b"mn\r\n", b"MN\r\n");
+}
+
+#[test]
 fn datagrams() {
     repeat(|pair, generator| {
         for _ in 0..20 {

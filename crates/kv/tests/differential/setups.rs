@@ -57,11 +57,11 @@ fn said(generator: &mut Generator) -> Vec<u8> {
         5 => "set x 0 0 4\r\nuser\r\n".to_owned(),
         6 => "set x y z 11\nuser secret\r\n".to_owned(),
         7 => "set x 0 0\r\n".to_owned(),
-        8 => "add x 0 0 11\r\n".to_owned(),
+        8 => "add x 0 0\r\n".to_owned(),
         9 | 10 => "get a\r\n".to_owned(),
         // As long as their buffer with its end, and longer.
         11 => {
-            let length = 16_382 - 2 + random.below(3);
+            let length = 16_382 - 2 + random.below(6);
             format!("set x 0 0 {length}\r\n{}\r\n", value(length))
         }
         _ => {

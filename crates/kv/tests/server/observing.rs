@@ -58,6 +58,26 @@ fn there_is_no_admin_listener_unless_it_is_asked_for() {
 }
 
 #[test]
+fn values_too_large_are_counted_whichever_way_they_come() {
+    let running = start(observed());
+    let value = "x".repeat(2 << 20);
+    let line = format!("set a 0 0 {} noreply\r\n{value}\r\nmn\r\n", value.len());
+    expect(&mut running.connect(), &line, "MN\r\n");
+    let mut packet = vec![0x80, 1, 0, 1, 8, 0, 0, 0];
+    packet.extend((value.len() as u32 + 9).to_be_bytes());
+    packet.extend([0; 12 + 8]);
+    packet.extend(format!("a{value}").as_bytes());
+    let mut stream = running.connect();
+    stream.write_all(&packet).expect("it reads");
+    let mut answer = [0; 24];
+    stream.read_exact(&mut answer).expect("an answer");
+    assert_eq!(answer[6..8], [0, 3], "too large");
+    let (_, text) = get(running.admin(), "/metrics");
+    let name = "rhythm_kv_sets_refused_total{reason=\"too_large\"}";
+    assert_eq!(figure(&text, name), 2.0, "{text}");
+}
+
+#[test]
 fn figures_tell_what_clients_did() {
     let running = start(observed());
     let mut client = running.connect();

@@ -7,7 +7,7 @@ use crate::class::{Class, Counts};
 use crate::cohort::Cohort;
 use crate::execute::Turn;
 use crate::store::Store;
-use crate::wire::Kind;
+use crate::wire::{END, Kind};
 use rhythm_net::{DatagramId, Port};
 use std::net::SocketAddr;
 
@@ -79,7 +79,7 @@ fn is_sent_at_once(kind: &Kind, answer: &[u8]) -> bool {
     match kind {
         Kind::Get { is_last, .. } => *is_last,
         Kind::Stats(_) => true,
-        Kind::Say(text) => *text == "MN\r\n",
+        Kind::Say(text) => matches!(*text, "MN\r\n" | END),
         // An error, unless it tells the key; and NOOP.
         Kind::Binary { .. } => match answer {
             [_, opcode, 0, 0, _, _, status @ ..] => *opcode == 0x0a || !status.starts_with(&[0, 0]),

@@ -16,6 +16,7 @@
 
 mod datagram;
 mod lane;
+mod places;
 mod relief;
 mod ring;
 mod told;
@@ -147,12 +148,6 @@ impl Worker {
         self.shared.counters(self.index).add(counter, more);
     }
 
-    /// A place for a client, if there is one.
-    fn place(&self) -> Option<Place> {
-        let most = self.shared.settings.connections_max as usize;
-        self.shared.connected.enter(most)
-    }
-
     fn let_in(&mut self, id: ConnectionId, place: Place, now: Time) {
         let has_users = !self.rules.users.is_empty();
         let stream = Stream {
@@ -164,33 +159,6 @@ impl Worker {
             ..Stream::default()
         };
         self.clients.insert(id, Client::new(place, stream, now));
-    }
-
-    /// Lets clients in who wait, as long as there are places.
-    fn let_waiting_in(&mut self, port: &mut dyn Port, now: Time) {
-        while !self.waiting.is_empty()
-            && let Some(place) = self.place()
-            && let Some(id) = self.waiting.pop_front()
-        {
-            self.let_in(id, place, now);
-            port.resume(id);
-        }
-        let waits = !self.waiting.is_empty();
-        self.look_for_places_at = waits.then_some(now + PLACES_EVERY);
-        self.note_waiting(now);
-    }
-
-    /// Clients came to wait, or do so no more.
-    fn note_waiting(&mut self, now: Time) {
-        if self.waiting.is_empty() {
-            if let Some((since, _)) = self.waits.take() {
-                let micros = now.since(since).as_micros() as u64;
-                self.count(Counter::ListenDisabledTime, micros);
-            }
-        } else if self.waits.is_none() {
-            self.count(Counter::ListenDisabled, 1);
-            self.waits = Some((now, self.shared.connected.wait()));
-        }
     }
 
     /// Forgets a connection that is gone, or lets it go.
@@ -336,9 +304,7 @@ impl Handler for Worker {
             port.close(id);
         } else {
             port.pause(id);
-            self.waiting.push_back(id);
-            self.look_for_places_at = Some(now + PLACES_EVERY);
-            self.note_waiting(now);
+            self.wait_for_place(id, now);
         }
     }
 

@@ -114,25 +114,7 @@ impl Ring {
     ) -> Way {
         let parsed = cohort.parsed(part);
         let key = command.key.of(parsed.bytes, &parsed.commands.decoded);
-        let has_key = match command.kind {
-            Kind::Get { .. } | Kind::Store { .. } | Kind::Delete { .. } => true,
-            Kind::Arithmetic { .. } | Kind::Touch { .. } | Kind::Meta { .. } | Kind::Drop => true,
-            Kind::Fetch { touch } => touch.is_some(),
-            Kind::Binary { index } => {
-                let what = parsed.commands.binary[index as usize].what;
-                !matches!(
-                    what,
-                    What::Flush { .. }
-                        | What::Noop
-                        | What::Version
-                        | What::Stat
-                        | What::Quit
-                        | What::Refused(_)
-                )
-            }
-            _ => false,
-        };
-        if !has_key {
+        if !is_on_key(command.kind, parsed.commands) {
             return Way::Here;
         }
         let range = self.view.placement().range(key);
@@ -397,6 +379,25 @@ impl Stalled {
     }
 }
 
+/// Whether a command is for who serves its key; else it is executed where it came.
+fn is_on_key(kind: Kind, commands: &Commands) -> bool {
+    match kind {
+        Kind::Get { .. } | Kind::Store { .. } | Kind::Delete { .. } => true,
+        Kind::Arithmetic { .. } | Kind::Touch { .. } | Kind::Meta { .. } | Kind::Drop => true,
+        Kind::Fetch { touch } => touch.is_some(),
+        Kind::Binary { index } => !matches!(
+            commands.binary[index as usize].what,
+            What::Flush { .. }
+                | What::Noop
+                | What::Version
+                | What::Stat
+                | What::Quit
+                | What::Refused(_)
+        ),
+        _ => false,
+    }
+}
+
 /// A command as its client wrote it, or the like for a key of several; and how its answer is read.
 ///
 /// Lines are made of keys of lines only, which have neither blanks nor line ends: all others may.
@@ -478,8 +479,8 @@ mod tests {
         let part = cohort.part(0);
         let commands = part.commands.clone();
         let with_keys = commands.filter(|at| {
-            let command = &cohort.commands().list[*at];
-            !command.key.of(bytes, &cohort.commands().decoded).is_empty()
+            let commands = cohort.commands();
+            is_on_key(commands.list[*at].kind, commands)
         });
         with_keys.map(|at| text(&cohort, part, at)).collect()
     }
