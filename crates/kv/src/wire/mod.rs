@@ -31,6 +31,7 @@ mod stream;
 pub mod udp;
 
 pub(crate) use binary::{MAGIC_RESPONSE, drop_key};
+#[cfg(feature = "consensus")]
 pub(crate) use command::KEY_MAX;
 pub use command::{
     Command, Commands, Flags, Get, Key, Kind, Mode, Request, Span, Status, Store, Verb, What,
