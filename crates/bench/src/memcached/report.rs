@@ -75,8 +75,7 @@ pub struct ServerReport {
 /// Requests that took about as long: a bucket of a histogram, of those with any.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bucket {
-    /// They took no longer than so many microseconds, and longer than those of the bucket before,
-    /// nor less than nine tenths of it.
+    /// They took no longer than so many microseconds, and longer than an eleventh less.
     pub until: f64,
     /// How many.
     pub count: u64,

@@ -32,6 +32,7 @@ mod stream;
 pub mod udp;
 
 pub(crate) use binary::{MAGIC_RESPONSE, drop_key};
+#[cfg(feature = "consensus")]
 pub(crate) use command::KEY_MAX;
 pub use command::{
     Command, Commands, Flags, Get, Key, Kind, Mode, Refusal, Request, Span, Status, Store, Verb,

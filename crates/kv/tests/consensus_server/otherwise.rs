@@ -25,6 +25,7 @@ fn who_was_told_of_another_address_says_which_and_who_was_not() {
         let mut told = three.to_vec();
         if me == 2 {
             told[0].backbone = other;
+            told[0].place = other.to_string();
         }
         let settings = Settings {
             admin: Some(SocketAddr::from(([127, 0, 0, 1], 0))),

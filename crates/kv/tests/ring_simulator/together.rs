@@ -13,7 +13,7 @@ use todc_utils::{Action, History, Specification};
 const CLIENTS: usize = 6;
 const KEYS: usize = 2;
 /// Steps of 10 ms in which clients ask; and of what one says to another that is kept back.
-const STEPS: u64 = 60;
+const STEPS: u64 = 100;
 const LATE: u64 = 12;
 
 /// What one key shows.
@@ -88,7 +88,7 @@ fn is_linearizable(seed: u64, scheme: Scheme) -> bool {
         }
     }
     assert!(
-        numbers > 60 && asked.iter().all(Option::is_none),
+        numbers > 30 && asked.iter().all(Option::is_none),
         "{asked:?}"
     );
     let mut histories = histories.into_iter().map(History::from_actions);
