@@ -9,16 +9,16 @@ macro_rules! classes {
     ($($(#[$doc:meta])* $class:ident = $name:literal),* $(,)?) => {
         /// What a command is, as clients call it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Class {
+        pub(crate) enum Class {
             $($(#[$doc])* $class),*
         }
 
         impl Class {
             /// All of them, in the order of their numbers.
-            pub const ALL: [Class; [$($name),*].len()] = [$(Class::$class),*];
+            pub(crate) const ALL: [Class; [$($name),*].len()] = [$(Class::$class),*];
 
             /// What it is called.
-            pub fn name(self) -> &'static str {
+            pub(crate) fn name(self) -> &'static str {
                 match self {
                     $(Class::$class => $name),*
                 }
@@ -56,11 +56,11 @@ classes! {
 
 impl Class {
     /// How many there are.
-    pub const COUNT: usize = Class::ALL.len();
+    pub(crate) const COUNT: usize = Class::ALL.len();
 
     /// A command's.
     #[inline]
-    pub fn of(kind: Kind, commands: &Commands) -> Class {
+    pub(crate) fn of(kind: Kind, commands: &Commands) -> Class {
         let of_store = |mode| match mode {
             Mode::Set => Class::Set,
             Mode::Add => Class::Add,
@@ -101,7 +101,7 @@ impl Class {
     }
 
     /// The one that is called so.
-    pub fn named(name: &str) -> Option<Class> {
+    pub(crate) fn named(name: &str) -> Option<Class> {
         Class::ALL.into_iter().find(|class| class.name() == name)
     }
 }
@@ -114,35 +114,35 @@ impl fmt::Display for Class {
 
 /// Some of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Classes(u16);
+pub(crate) struct Classes(u16);
 
 const _: () = assert!(Class::COUNT <= u16::BITS as usize, "a bit for each");
 
 impl Classes {
     /// None.
-    pub const NONE: Classes = Classes(0);
+    pub(crate) const NONE: Classes = Classes(0);
     /// All.
-    pub const ALL: Classes = Classes(u16::MAX >> (u16::BITS as usize - Class::COUNT));
+    pub(crate) const ALL: Classes = Classes(u16::MAX >> (u16::BITS as usize - Class::COUNT));
 
     /// Whether there is none.
-    pub fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// Whether one is among them.
     #[inline]
-    pub fn has(self, class: Class) -> bool {
+    pub(crate) fn has(self, class: Class) -> bool {
         self.0 & 1 << class as u16 != 0
     }
 
     /// With one more.
     #[must_use]
-    pub fn with(self, class: Class) -> Classes {
+    pub(crate) fn with(self, class: Class) -> Classes {
         Classes(self.0 | 1 << class as u16)
     }
 
     /// Each of them, in the order of their numbers.
-    pub fn each(self) -> impl Iterator<Item = Class> {
+    pub(crate) fn each(self) -> impl Iterator<Item = Class> {
         Class::ALL.into_iter().filter(move |class| self.has(*class))
     }
 }

@@ -9,14 +9,15 @@
 //!
 //! [`wire`] turns bytes into commands, without I/O. [`store`] holds the items; it does no I/O
 //! either, and reads no clock. [`execute`] is memcached's semantics of each command over the store.
-//! [`cohort`] is what one turn brought, [`class`] which commands are told of together; [`server`] has the connections, on `rhythm_net`'s threads.
+//! [`cohort`] is what one turn brought, `class` which commands are told of together; [`server`] has
+//! the connections, on `rhythm_net`'s threads.
 //!
 //! [`ring`] keeps copies on other nodes, which a file or [`etcd`] knows ([`membership`]);
 //! `consensus` is a keyspace that nodes agree on, a server of its own.
 #![deny(unsafe_code)]
 
 mod checksum;
-pub mod class;
+mod class;
 pub mod cohort;
 #[cfg(feature = "consensus")]
 pub mod consensus;

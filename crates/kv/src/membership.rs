@@ -37,7 +37,7 @@ impl Replicate {
     };
 
     /// The classes of commands that are answered when the copies of what they write exist.
-    pub fn acked(self) -> Classes {
+    pub(crate) fn acked(self) -> Classes {
         match self.is_acked {
             true => !self.others,
             false => self.others,
@@ -71,7 +71,7 @@ pub enum ReplicateError {
     Class(String),
     /// It is said twice of a class.
     #[error("{0} stands there twice")]
-    Twice(Class),
+    Twice(&'static str),
 }
 
 impl FromStr for Replicate {
@@ -94,7 +94,7 @@ impl FromStr for Replicate {
             let class = Class::named(name).filter(|class| *class != Class::Other);
             let class = class.ok_or_else(|| ReplicateError::Class(name.to_owned()))?;
             if said.has(class) {
-                return Err(ReplicateError::Twice(class));
+                return Err(ReplicateError::Twice(class.name()));
             }
             said = said.with(class);
             if is_acked(word)? != replicate.is_acked {

@@ -43,12 +43,12 @@ impl Written {
     }
 
     /// Its answer waits for no copies, whatever others wait for.
-    pub fn answer_at_once(&mut self) {
+    pub(crate) fn answer_at_once(&mut self) {
         self.answers_at_once = true;
     }
 
     /// Whether that is so.
-    pub fn answers_at_once(&self) -> bool {
+    pub(crate) fn answers_at_once(&self) -> bool {
         self.answers_at_once
     }
 

@@ -39,7 +39,7 @@ pub struct Options {
 
 impl Options {
     /// Whether all copies that are complete are read.
-    pub fn reads_copies(&self) -> bool {
+    pub(super) fn reads_copies(&self) -> bool {
         let elsewhere = self.elsewhere.unwrap_or(self.scheme.elsewhere());
         elsewhere == Elsewhere::Serve && !self.scheme.is_chain()
     }

@@ -469,7 +469,7 @@ fn commands_are_answered_at_once_or_when_they_are_confirmed_as_is_said_of_each()
     assert_eq!(alone.turn(one, b"touch k 9\r\n"), b"");
     told(&mut alone, ticket);
     assert_eq!(sent(&mut alone, one), "STORED\r\nTOUCHED\r\n");
-    // What is answered at once before it waits for nothing, and what is behind it does.
+    // What comes together waits together, and so does what is behind a write without an answer.
     let both = format!("touch k 9\r\n{set}get k\r\n");
     let quiet = "set q 0 0 1 noreply\r\nx\r\n";
     assert_eq!(
