@@ -38,6 +38,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         complete: 9,
         claims: vec![Claim { epoch: 1, node: 1 }; 3],
         counts: vec![1, 0, 0],
+        awaited: 6,
     };
     let mut frame = Vec::new();
     write(&head, data, &mut frame);

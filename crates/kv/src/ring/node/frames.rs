@@ -34,6 +34,7 @@ impl Node {
                 stay,
                 complete: self.complete,
                 counts: std::mem::take(&mut self.counts),
+                awaited: self.awaited,
                 claims: std::mem::take(&mut self.claims),
             };
             let frames = &mut out.frames[node];

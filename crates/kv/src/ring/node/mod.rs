@@ -165,8 +165,10 @@ pub struct Node {
     untold_until: Time,
     /// Until when one whose lease is over may show what he served, and this node serves.
     shown_until: Time,
-    /// Of whom it was last said that what nobody serves waits for them, a bit each.
+    /// The ranges that wait for one who is not in the roster, a bit each; and of whom it was last
+    /// said that what nobody serves waits for them.
     awaited: u64,
+    told_awaited: u64,
     forwards: Forwards,
     flushes: Flushes,
 }
@@ -232,6 +234,7 @@ impl Node {
             untold_until: now,
             shown_until: now,
             awaited: 0,
+            told_awaited: 0,
             forwards: Forwards::default(),
             flushes: Flushes::new(nodes, session),
         }
@@ -294,6 +297,7 @@ impl Node {
         if head.count > peer.count {
             (peer.count, peer.complete) = (head.count, head.complete);
             peer.counts.clone_from(&head.counts);
+            peer.awaited = head.awaited;
             let epochs = head.claims.iter().map(|claim| claim.epoch);
             (peer.epochs.iter_mut().zip(epochs)).for_each(|(old, new)| *old = new);
             if head.stay != Stay::Stays {
@@ -415,8 +419,8 @@ impl Node {
         self.step(local, now);
         self.tell_looks(now);
         self.note_reached();
+        self.look_outside(now);
         self.decide(now, out);
-        self.tell_awaited(now);
         self.chain_all(now, local);
         self.dispatch_all(now, out);
         self.take_on(out);

@@ -7,7 +7,8 @@
 //!    that is newer than of what those in the roster have of it;
 //! 2. for as long after the claimant went, or this node got its lease, as one is waited for that is
 //!    cut off, unless the claimant said that it ends;
-//! 3. shortly after this node got its lease: such ones may be about to reach it.
+//! 3. shortly after this node got its lease: such ones may be about to reach it;
+//! 4. while another in the roster hears such a one, who may not know of this node.
 //!
 //! One that is let go, and alive, speaks on to those it knew (`lease.rs`).
 
@@ -15,6 +16,7 @@ use super::super::wire::{Claim, Head, Stay};
 use super::lease::CUT_OFF;
 use super::{Node, bits};
 use rhythm_net::Time;
+use std::time::Duration;
 
 /// How long those who may be alive are looked for, in times that one is silent before it is dead.
 const LOOKS: u32 = 2;
@@ -56,25 +58,40 @@ impl Node {
         });
     }
 
-    /// The nodes, a bit each, that are not in the roster, and may have what nobody in it has of a
-    /// range; where it is not known who may, this one.
-    pub(super) fn may_be_outside(&self, range: usize, now: Time) -> u64 {
-        let (has, most) = self.most_worth(range);
-        let Some(lease) = self.options.lease.filter(|_| !has) else {
-            return 0;
+    /// Whether a range that nobody serves waits for one who is not in the roster.
+    pub(super) fn awaits(&self, range: usize, now: Time) -> bool {
+        let Some(lease) = self.options.lease.filter(|_| !self.most_worth(range).0) else {
+            return false;
         };
-        let speaks = |node: &usize| {
+        let is_told = |node: usize| self.peers[node].awaited & 1 << range != 0;
+        let (speak, others) = (self.outside(range, lease, now), &mut self.others());
+        let looks = now.since(self.lease.since) < LOOKS * self.options.dead_after;
+        looks || speak != 0 || others.any(is_told) || self.claimant(range, lease, now) != 0
+    }
+
+    /// The nodes, a bit each, that are not in the roster, speak, and have more of a range than
+    /// anybody in it.
+    fn outside(&self, range: usize, lease: Duration, now: Time) -> u64 {
+        let most = self.most_worth(range);
+        let has_more = |node: &usize| {
             let outside = self.peers[*node].outside.as_ref();
-            outside.is_some_and(|of| {
-                let has_more = of.has & 1 << range != 0 || of.counts[range] > most;
-                has_more && now.since(of.heard) < lease
-            })
+            outside
+                .filter(|of| now.since(of.heard) < lease)
+                .is_some_and(|of| {
+                    let worth = match of.has & 1 << range != 0 {
+                        true => (true, 0),
+                        false => (false, of.counts[range]),
+                    };
+                    worth > most
+                })
         };
         let strangers = (0..self.peers.len()).filter(|node| !self.is_member(*node));
-        let speak = strangers
-            .filter(speaks)
-            .fold(0, |set, node| set | 1 << node);
-        let looks = now.since(self.lease.since) < LOOKS * self.options.dead_after;
+        let more = strangers.filter(has_more);
+        more.fold(0, |set, node| set | 1 << node)
+    }
+
+    /// Who claims a range, a bit, if he is not in the roster, and may be alive.
+    fn claimant(&self, range: usize, lease: Duration, now: Time) -> u64 {
         let Claim { epoch, node } = self.claims[range];
         let node = usize::from(node);
         let peer = &self.peers[node];
@@ -84,29 +101,36 @@ impl Node {
             && !self.is_member(node)
             && !peer.has_ended
             && now.since(since) < CUT_OFF * lease;
-        speak | u64::from(looks) << self.me | u64::from(may_live) << node
+        u64::from(may_live) << node
     }
 
-    /// Says whom a range waits for that nobody serves, and that keep it: they speak, and have no
-    /// lease; or have one, and do not speak.
-    pub(super) fn tell_awaited(&mut self, now: Time) {
+    /// Finds the ranges that wait for those who are not in the roster, and speak to this node: the
+    /// others are told so. And says in the log who keeps a range that nobody serves: one that has
+    /// no lease; or that has one, and is not heard.
+    pub(super) fn look_outside(&mut self, now: Time) {
+        self.awaited = 0;
         let Some(lease) = self.options.lease else {
             return;
         };
         let unserved = (0..self.ranges()).filter(|range| self.server(*range).is_none());
         let unserved: Vec<usize> = unserved.collect();
+        let (mut keepers, mut awaited) = (0, 0);
+        for range in &unserved {
+            let outside = self.outside(*range, lease, now);
+            awaited |= u64::from(outside != 0) << range;
+            if !self.most_worth(*range).0 {
+                keepers |= outside | self.claimant(*range, lease, now);
+            }
+        }
+        self.awaited = awaited;
         if unserved.is_empty() || self.may_write_until() <= now {
-            self.awaited = 0;
+            self.told_awaited = 0;
             return;
         }
-        let outside = unserved.into_iter();
-        let outside = outside.fold(0, |set, range| set | self.may_be_outside(range, now));
-        let outside = outside & !(1 << self.me);
         let is_silent = |node: &usize| now.since(self.peers[*node].heard) >= 2 * lease;
         let silent = (self.others()).filter(is_silent);
         let silent = silent.fold(0, |set, node| set | 1_u64 << node);
-        let new = (outside | silent) & !self.awaited;
-        for node in bits(new) {
+        for node in bits((keepers | silent) & !self.told_awaited) {
             let name = self.view.name(node);
             match silent & 1 << node != 0 {
                 true => tracing::warn!(
@@ -121,6 +145,6 @@ impl Node {
                 ),
             }
         }
-        self.awaited = outside | silent;
+        self.told_awaited = keepers | silent;
     }
 }

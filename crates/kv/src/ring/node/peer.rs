@@ -55,6 +55,8 @@ pub(super) struct Peer {
     pub(super) gone_at: Time,
     pub(super) has_ended: bool,
     pub(super) outside: Option<Outside>,
+    /// The ranges that wait, it says, for one that this node may not hear.
+    pub(super) awaited: u64,
     /// Ours with it.
     pub(super) mine: u64,
     /// How often what was under way with it was lost.
@@ -103,6 +105,7 @@ impl Peer {
             gone_at: Time::ZERO,
             has_ended: false,
             outside: None,
+            awaited: 0,
             mine,
             losses: 0,
             heard: now,

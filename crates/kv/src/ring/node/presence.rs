@@ -137,7 +137,7 @@ impl Node {
         self.renew_without(node);
         self.lose_flushes(node, out);
         let peer = &mut self.peers[node];
-        (peer.session, peer.complete) = (0, 0);
+        (peer.session, peer.complete, peer.awaited) = (0, 0, 0);
         peer.counts.fill(0);
         peer.epochs.fill(0);
         peer.losses += 1;

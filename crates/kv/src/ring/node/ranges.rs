@@ -329,7 +329,7 @@ impl Node {
         self.is_settled(now)
             && first == Some(self.me)
             && !self.is_with_refused(range, now)
-            && self.may_be_outside(range, now) == 0
+            && !self.awaits(range, now)
     }
 
     fn alive_around(&self, range: usize) -> impl Iterator<Item = usize> {

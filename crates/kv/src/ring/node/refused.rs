@@ -75,6 +75,7 @@ impl Node {
             stay: Stay::Stays,
             complete: self.complete,
             counts: Vec::new(),
+            awaited: 0,
             claims: Vec::new(),
         };
         let mut frame = Vec::new();

@@ -7,9 +7,10 @@
 //!   magic, version, who sends, bytes of the whole frame; which ring; the sender's session and the
 //!   receiver's as the sender knows it; how many frames it sent; the place of this one's messages
 //!   in their order (0: none), and up to which place it has the receiver's; then which frame of the
-//!   receiver's it heard last, the credit, the ranges that the sender has complete, and those whose
-//!   copies count, flags, how often a part of a frame of the receiver's came, what it knows of
-//!   each range, and under which epoch each of those counts; then messages, and a checksum of all
+//!   receiver's it heard last, the credit, the ranges that the sender has complete, those whose
+//!   copies count, and those that wait for who is not in the ring now, flags, how often a part of a
+//!   frame of the receiver's came, what it knows of each range, and under which epoch each of those
+//!   counts; then messages, and a checksum of all
 //!   that (SipHash-1-3 under a fixed key: against accidents, not against attackers, who must be
 //!   kept off the backbone).
 //! ```
@@ -31,7 +32,7 @@ use reader::Reader;
 const VERSION: u8 = 8;
 const MAGIC: [u8; 2] = *b"RK";
 /// Bytes in front of what is known of the ranges.
-const FIXED: usize = 90;
+const FIXED: usize = 98;
 /// Bytes of what is known of a range.
 const CLAIM: usize = 9;
 /// Bytes of the epoch under which it counts.
@@ -101,6 +102,9 @@ pub struct Head {
     /// Of each range, the last epoch of which the sender knows that who serves it counts on it; 0:
     /// none. With leases, of one that it has complete no more, the epoch under which it had it.
     pub counts: Vec<u64>,
+    /// The ranges that nobody in the roster has, and one may who is not in it, and whom the sender
+    /// hears, a bit each: others may not.
+    pub awaited: u64,
 }
 
 /// Why bytes are no frame.
@@ -164,6 +168,7 @@ pub fn write(head: &Head, messages: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&head.credit.to_le_bytes());
     out.extend_from_slice(&head.complete.to_le_bytes());
     out.extend_from_slice(&counting.to_le_bytes());
+    out.extend_from_slice(&head.awaited.to_le_bytes());
     let (stay, gap, ranges) = (head.stay as u8, u8::from(head.gap), head.claims.len() as u8);
     let [a, b] = head.parts.to_le_bytes();
     out.extend_from_slice(&[stay, gap, a, b, 0, ranges]);
@@ -202,6 +207,7 @@ impl Reader<'_> {
         let (ring, session, peer) = (self.u64()?, self.u64()?, self.u64()?);
         let (count, seq, ack, heard) = (self.u64()?, self.u64()?, self.u64()?, self.u64()?);
         let (credit, complete, counting) = (self.u32()?, self.u64()?, self.u64()?);
+        let awaited = self.u64()?;
         let [stay, gap] = self.array()?;
         let parts = self.array().map(u16::from_le_bytes)?;
         let [_, ranges] = self.array()?;
@@ -235,6 +241,7 @@ impl Reader<'_> {
             complete,
             claims: claims?,
             counts: counts?,
+            awaited,
         })
     }
 }

@@ -15,7 +15,8 @@ fn head() -> Head {
         parts: 0x1234,
         stay: Stay::Leaves,
         complete: 0b101,
-        counts: vec![0, 0, 1 << 40],
+        counts: vec![0, 7, 1 << 40],
+        awaited: 0b10,
         claims: [(1, 0), (2, 2), (3, 1)]
             .map(|(epoch, node)| Claim { epoch, node })
             .to_vec(),
