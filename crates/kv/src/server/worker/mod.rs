@@ -47,8 +47,6 @@ use std::time::Duration;
 /// How often the store takes back what has expired, and how soon again while there is more.
 const TEND_EVERY: Duration = Duration::from_secs(1);
 const TEND_AGAIN: Duration = Duration::from_millis(1);
-/// How often it is seen whether another thread's client has left its place to one who waits.
-const PLACES_EVERY: Duration = Duration::from_millis(20);
 /// A server that ends looks what has come, in one turn for so many clients: as many the loop tells
 /// of at a time, at least.
 const LOOKED_AT: usize = 512;
