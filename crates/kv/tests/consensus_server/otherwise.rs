@@ -24,7 +24,7 @@ fn who_was_told_of_another_address_says_which_and_who_was_not() {
     let start = |me: usize| {
         let mut told = three.to_vec();
         if me == 2 {
-            told[0].backbone = other;
+            (told[0].backbone, told[0].place) = (other, other.to_string());
             told[0].place = other.to_string();
         }
         let settings = Settings {
