@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 /// How long is looked for the longer part of a second.
 const LOOK: Duration = Duration::from_millis(1200);
-/// Who does not tick for so long does not tick at all.
-const NEVER: Duration = Duration::from_secs(10);
+/// Who does not tick so that they are as far apart for so long ticks at other moments by now: on a
+/// busy machine those of memcached wander.
+const WANDERED: Duration = Duration::from_secs(5);
 
 /// How many seconds a server has counted.
 fn count(stream: &mut TcpStream) -> i64 {
@@ -23,7 +24,7 @@ fn count(stream: &mut TcpStream) -> i64 {
 
 impl Pair {
     /// Compares commands one by one, all answered within a second of both. False: one ticked
-    /// meanwhile, so that nothing was compared.
+    /// meanwhile, or no such second was found, so that nothing was compared.
     pub(crate) fn compare_in_a_second(&mut self, commands: &[Vec<u8>]) -> bool {
         let mut clocks = [self.connect(0), self.connect(1)];
         let mut counts = || clocks.each_mut().map(count);
@@ -48,10 +49,12 @@ impl Pair {
             if 2 * same >= all { first } else { other }
         });
         // From where that part begins.
-        let until = Instant::now() + NEVER;
+        let until = Instant::now() + WANDERED;
         let mut before = counts();
         let begun = loop {
-            assert!(Instant::now() < until, "the clocks stand still");
+            if Instant::now() >= until {
+                return false;
+            }
             let now = counts();
             if now != before && apart(now) == longer {
                 break now;
