@@ -63,8 +63,8 @@ fn is_linearizable(seed: u64, scheme: Scheme) -> bool {
             }
         }
         ring.done.clear();
-        for client in 0..CLIENTS {
-            if !asks || asked[client].is_some() || !random.percent(40) {
+        for (client, asked) in asked.iter_mut().enumerate() {
+            if !asks || asked.is_some() || !random.percent(40) {
                 continue;
             }
             numbers += 1;
@@ -74,7 +74,7 @@ fn is_linearizable(seed: u64, scheme: Scheme) -> bool {
                 _ => Op::Get,
             };
             let key = random.below(KEYS as u64) as usize;
-            asked[client] = Some((key, numbers, op));
+            *asked = Some((key, numbers, op));
             histories[key].push((numbers, Action::Call((op, None))));
             let (now, node) = (ring.time(), random.below(NODES as u64) as usize);
             let (done, _) = ring.nodes[node].ask(&[(client, op, key)], now);

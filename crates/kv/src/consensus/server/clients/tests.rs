@@ -262,11 +262,11 @@ fn that_there_was_no_room_once_is_not_held_against_what_comes_later() {
     let said = "SERVER_ERROR most nodes are out of reach, nothing was done\r\n";
     assert_eq!(port.at(id(0)).sent, said.as_bytes());
     // Long after, for a moment.
-    node.now = node.now + 10 * PATIENCE;
+    node.now += 10 * PATIENCE;
     clients.received(&mut port, id(0), b"get k\r\n", &mut node);
     assert_eq!(port.at(id(0)).sent, said.as_bytes());
     node.has_room = true;
-    node.now = node.now + PATIENCE;
+    node.now += PATIENCE;
     clients.received(&mut port, id(0), b"get k\r\n", &mut node);
     assert_eq!(
         (port.at(id(0)).sent.len(), node.asked.len()),
