@@ -343,7 +343,7 @@ fn threads_look_for_more_for_as_long_as_is_said() {
         });
         let text = fs::read_to_string(&ports).expect("ports are told");
         let port = text.trim().rsplit(' ').next().expect("a port");
-        let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it serves");
+        let client = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it serves");
         client.set_read_timeout(Some(NEVER)).expect("a duration");
         let mut client = BufReader::new(client);
         let settings = client.get_mut();
