@@ -104,6 +104,39 @@ fn where_one_dies_meanwhile_who_had_its_copy_takes_over() {
     }
 }
 
+/// Who stands before it has come back just before, and has nothing yet.
+#[test]
+fn where_one_dies_meanwhile_who_comes_first_and_has_nothing_does_not_take_over() {
+    let mut ring = Ring::with_slots(Options {
+        acked: true,
+        lease: Some(LEASE),
+        ..Options::default()
+    });
+    ring.pass(10_000, None, |_| {});
+    let is_second = |range: &usize| ring.order(*range)[1] == 0;
+    let range = (0..64).find(is_second).expect("each is, somewhere");
+    let order = ring.order(range);
+    let (server, copy, key) = (order[0], order[2], ring.key_of(range));
+    ring.apart = Some(0);
+    ring.expire(0);
+    ring.pass(5000, None, |_| {});
+    ring.set(server, key, 7);
+    ring.begin_anew(0);
+    ring.apart = None;
+    ring.register(0);
+    ring.pass(200, None, |_| {});
+    assert!(ring.has(copy, range) && !ring.has(0, range));
+    ring.lose_etcd();
+    ring.apart = Some(server);
+    ring.pass(2 * LASTS, None, |_| {});
+    ring.register(0);
+    ring.register(copy);
+    ring.pass(WAITED + 2 * LASTS, None, |_| {});
+    assert_eq!(ring.value(copy, key), Some(7));
+    let now = ring.nodes[0].node.claim(range).node;
+    assert_eq!(ring.value(now.into(), key), Some(7));
+}
+
 /// It is waited for, and not for ever.
 #[test]
 fn what_only_the_dead_had_is_begun_anew() {

@@ -158,6 +158,21 @@ impl Ring {
     pub(crate) fn register(&mut self, node: usize) {
         let last = self.leases.into_iter().max().unwrap_or(0);
         (self.members, self.leases[node]) = (self.members | 1 << node, last + 1);
+        self.tell_members();
+    }
+
+    /// The lease of a node is over, and all others are told so.
+    pub(crate) fn expire(&mut self, node: usize) {
+        self.members &= !(1 << node);
+        self.tell_members();
+    }
+
+    /// The nodes in the order in which they are to serve a range.
+    pub(crate) fn order(&self, range: usize) -> Vec<usize> {
+        self.roster.around(range).collect()
+    }
+
+    fn tell_members(&mut self) {
         let names = NAMES.into_iter().enumerate();
         let names = names.filter(|(node, _)| self.members & 1 << node != 0);
         let (roster, now) = (Roster::ranked(names, self.placement.ranges()), self.time());
