@@ -18,6 +18,7 @@ mod flush;
 mod history;
 mod leases;
 mod leave;
+mod left_out;
 mod network;
 mod paused;
 mod random;
