@@ -16,7 +16,7 @@ use std::time::Duration;
 /// For how long a line may be without acknowledgment of what was sent: for the options of the
 /// driver that these connections are on.
 pub(crate) const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(2);
-/// How long after a connection failed the next is begun.
+/// How long after a connection failed the next is begun, unless the other is heard before.
 const AGAIN: Duration = Duration::from_millis(100);
 /// Connections that may come, for each node: each has one, and a new one before its last is seen to
 /// be gone.
@@ -40,6 +40,8 @@ struct Coming {
     bytes: Vec<u8>,
     heard_at: Time,
     from: Client,
+    /// Whose it is has been seen.
+    is_known: bool,
 }
 
 /// See the head of this file.
@@ -161,6 +163,7 @@ impl Lines {
             bytes: Vec::new(),
             heard_at: now,
             from: accepted.peer,
+            is_known: false,
         };
         self.coming.insert(accepted.connection, coming);
     }
@@ -176,6 +179,29 @@ impl Lines {
     pub(crate) fn keep_coming(&mut self, id: ConnectionId, bytes: Vec<u8>) {
         if let Some(coming) = self.coming.get_mut(id) {
             coming.bytes = bytes;
+        }
+    }
+
+    /// What comes on a connection is of the node in this place. With the first of it that node is
+    /// seen to be there: the line to it is begun, or anew where it was begun before that and nobody
+    /// has answered.
+    pub(crate) fn heard(&mut self, port: &mut dyn Port, id: ConnectionId, node: usize, now: Time) {
+        let Some(coming) = self.coming.get_mut(id) else {
+            return;
+        };
+        if std::mem::replace(&mut coming.is_known, true) {
+            return;
+        }
+        let Some(line) = self.lines.get_mut(node).filter(|line| !line.is_open) else {
+            return;
+        };
+        match line.id {
+            None => line.again_at = Time::ZERO,
+            Some(id) if line.again_at <= now => {
+                port.abort(id);
+                *line = Line::default();
+            }
+            Some(_) => {}
         }
     }
 
@@ -210,15 +236,19 @@ impl Lines {
         }
     }
 
-    fn abort(&mut self, port: &mut dyn Port, id: ConnectionId) {
+    /// What comes on a connection is no good, as was said: it is closed.
+    pub(crate) fn abort(&mut self, port: &mut dyn Port, id: ConnectionId) {
         port.abort(id);
         self.coming.remove(id);
     }
 
-    pub(crate) fn connected(&mut self, id: ConnectionId) {
-        if let Some(line) = self.line(id) {
-            line.is_open = true;
-        }
+    /// A connection stands. The place to which it goes, if it is a line: what was sent there before
+    /// is lost.
+    pub(crate) fn connected(&mut self, id: ConnectionId) -> Option<usize> {
+        let mut lines = self.lines.iter_mut();
+        let node = lines.position(|line| line.id == Some(id))?;
+        self.lines[node].is_open = true;
+        Some(node)
     }
 
     pub(crate) fn writable(&mut self, port: &mut dyn Port, id: ConnectionId) {
@@ -274,4 +304,81 @@ pub(crate) fn take_frames<E>(
         coming.shrink_to(kept);
     }
     taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhythm_net::testing::TestPort;
+    use rhythm_net::{Client, Role};
+    use std::io;
+
+    const OTHER: usize = 1;
+
+    fn at(milliseconds: u64) -> Time {
+        Time::from_nanos(1_000_000 * milliseconds)
+    }
+
+    fn lines() -> Lines {
+        let peer = |port| Some(Peer::tcp("node", ([127, 0, 0, 1], port).into()));
+        Lines::new(0, vec![peer(1), peer(2)], 1 << 20)
+    }
+
+    /// The other opens a connection, and says something.
+    fn hear(lines: &mut Lines, port: &mut TestPort, slot: u32, now: Time) {
+        let connection = ConnectionId::new(slot, 7);
+        port.accept(connection);
+        let peer = Client::At(([127, 0, 0, 1], 99).into());
+        let role = Role::default();
+        let accepted = Accepted {
+            connection,
+            role,
+            peer,
+        };
+        lines.opened(port, accepted, now);
+        for _ in 0..2 {
+            lines.heard(port, connection, OTHER, now);
+        }
+    }
+
+    #[test]
+    fn a_line_to_who_is_heard_is_begun_at_once_and_else_not_again_soon() {
+        let (mut lines, mut port) = (lines(), TestPort::default());
+        lines.send(&mut port, OTHER, b"", at(0));
+        let refused = Ended::Failed(io::ErrorKind::ConnectionRefused);
+        lines.ended(&mut port, ConnectionId::new(1, 0), refused, at(1));
+        lines.send(&mut port, OTHER, b"", at(50));
+        assert_eq!(port.connects, 1);
+        hear(&mut lines, &mut port, 100, at(50));
+        lines.send(&mut port, OTHER, b"lost", at(50));
+        assert_eq!(port.connects, 2);
+        // Where what was lost is to be sent again is said.
+        let id = ConnectionId::new(2, 0);
+        port.at(id).open = true;
+        assert_eq!(lines.connected(id), Some(OTHER));
+        assert_eq!(lines.connected(ConnectionId::new(9, 0)), None);
+        lines.send(&mut port, OTHER, b"comes", at(51));
+        assert_eq!(port.at(id).sent, b"comes");
+        // A line that stands stays.
+        hear(&mut lines, &mut port, 101, at(5000));
+        lines.send(&mut port, OTHER, b", too", at(5000));
+        assert_eq!(
+            (port.connects, &port.at(id).sent[..]),
+            (2, &b"comes, too"[..])
+        );
+    }
+
+    /// Its machine was not there when it was begun.
+    #[test]
+    fn a_line_that_nobody_answers_is_begun_anew_when_the_other_is_heard() {
+        let (mut lines, mut port) = (lines(), TestPort::default());
+        lines.send(&mut port, OTHER, b"", at(0));
+        // That may be answered yet.
+        hear(&mut lines, &mut port, 100, at(10));
+        lines.send(&mut port, OTHER, b"", at(10));
+        assert_eq!(port.connects, 1);
+        hear(&mut lines, &mut port, 101, at(1000));
+        lines.send(&mut port, OTHER, b"", at(1000));
+        assert_eq!((port.connects, port.aborted.len()), (2, 1));
+    }
 }

@@ -164,7 +164,11 @@ fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
         let name = &member.name;
         let of = status.nodes.get(*node).copied().unwrap_or_default();
         sink.put(&format!("{name}:alive"), u8::from(of.is_alive));
-        sink.put(&format!("{name}:refused"), u8::from(of.is_refused));
+        let refused = status.refused.get(node);
+        sink.put(&format!("{name}:refused"), u8::from(refused.is_some()));
+        if let Some(why) = refused {
+            sink.put(&format!("{name}:why"), why);
+        }
         sink.put(&format!("{name}:unacknowledged"), of.unacknowledged);
         sink.put(&format!("{name}:lag_ms"), of.lag.as_millis());
         if !has_own {

@@ -232,6 +232,13 @@ impl Link {
         }
     }
 
+    /// What was sent until now may be lost: what is under way is sent again at once.
+    pub(super) fn may_have_lost(&mut self, now: Time) {
+        if self.sent > 0 {
+            self.again_at = now;
+        }
+    }
+
     fn send_again(&mut self) {
         (self.sent, self.sent_bytes) = (0, 0);
     }
@@ -346,6 +353,23 @@ mod tests {
         assert_eq!(said, [first, rest, behind].concat());
         link.acknowledged(u64::MAX, 1 << 20, false, Time::ZERO);
         assert_eq!(link.confirmed(), None);
+    }
+
+    #[test]
+    fn what_was_under_way_on_a_way_that_is_gone_is_sent_again_at_once() {
+        let mut link = Link::new(Time::ZERO);
+        link.write(|out| Message::Refused(1).write(out));
+        let first = sent(&mut link);
+        assert!(sent(&mut link).is_empty());
+        link.may_have_lost(Time::ZERO);
+        assert_eq!(link.wake_at(), Time::ZERO);
+        assert_eq!(sent(&mut link), first);
+        assert!(sent(&mut link).is_empty());
+        // Where nothing is under way, nothing is to be done.
+        link.acknowledged(1, 1 << 20, false, Time::ZERO);
+        link.may_have_lost(Time::ZERO);
+        assert!(sent(&mut link).is_empty());
+        assert_eq!(link.wake_at(), Time::NEVER);
     }
 
     /// However much else there is for a node, a walk has its share of what it takes.

@@ -22,6 +22,8 @@ pub struct Status {
     pub ranges: Vec<RangeStatus>,
     /// Bytes of ranges that were sent whole to nodes that did not have them.
     pub caught_up: u64,
+    /// The nodes, by their numbers, that speak, and are refused or refuse this one; and why.
+    pub refused: BTreeMap<usize, String>,
     /// This node does not begin to serve: who was told something else, and what.
     pub is_kept_by: Option<String>,
 }
@@ -31,8 +33,6 @@ pub struct Status {
 pub struct NodeStatus {
     /// It is there.
     pub is_alive: bool,
-    /// It speaks, and refuses this one or is refused.
-    pub is_refused: bool,
     /// Bytes that it has not acknowledged.
     pub unacknowledged: usize,
     /// How long the oldest of them are under way.

@@ -167,7 +167,8 @@ impl Server {
         let entrances = listen::bind(&settings)?;
         let admin = listen::admin(&settings)?;
         let start_unix = unix_now();
-        // The session in which it speaks to other nodes: greater than those of its earlier lives.
+        // The session in which it speaks to other nodes: greater than those of its earlier lives,
+        // unless the clock was set back.
         let session = SystemTime::now().duration_since(UNIX_EPOCH);
         let session = session.map_or(0, |since| since.as_nanos() as u64);
         // Lives that begin in one millisecond are not to be told apart.

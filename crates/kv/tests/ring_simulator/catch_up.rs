@@ -34,3 +34,29 @@ fn a_neighbor_that_takes_too_little_does_not_keep_another_from_its_copies() {
     assert!((0..NODES).all(|range| ring.has(2, range)));
     assert_eq!(ring.value(2, of_2), Some(1));
 }
+
+/// It has nothing that is to be told from what it gets: no second is to pass for that, whichever
+/// node it is, and whether the others still know it when it begins.
+#[test]
+fn a_node_that_begins_with_nothing_serves_again_at_once() {
+    for node in 0..NODES {
+        for gone in [100, 3000] {
+            let mut ring = Ring::new(Options::default());
+            ring.pass(5000, None, |_| {});
+            let key = ring.key_of(node);
+            ring.set(node, key, 1);
+            ring.pass(500 + gone, Some(node), |_| {});
+            ring.begin_anew(node);
+            // Until it is seen that the one before it is gone.
+            let known = 500_u64.saturating_sub(gone);
+            ring.pass(known + 250, None, |_| {});
+            let serves = ring.nodes[node].node.claim(node).node;
+            assert_eq!(
+                (usize::from(serves), ring.has(node, node)),
+                (node, true),
+                "{gone}"
+            );
+            assert_eq!(ring.value(node, key), Some(1));
+        }
+    }
+}

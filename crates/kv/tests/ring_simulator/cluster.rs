@@ -304,7 +304,7 @@ impl Live {
                 Handed::Forward(ticket, road, command) => {
                     self.node.forward(ticket, road, command, now, effects);
                 }
-                Handed::Fenced(fence) => self.node.fenced(fence),
+                Handed::Fenced(fence) => self.node.fenced(fence, now, effects),
             }
         }
     }
@@ -314,7 +314,14 @@ impl Live {
         let Some(ether) = &mut self.ether else {
             return self.frame(bytes, now, effects);
         };
-        if let Came::From(from) = ether.take(bytes, now) {
+        let came = ether.take(bytes, now);
+        if let Came::Another { from, session } = came {
+            self.node.hears_another(from, session, now);
+        }
+        if let Came::Met(from) = came {
+            self.node.connected(from, now);
+        }
+        if let Came::From(from) | Came::Met(from) = came {
             self.node.heard(from, now);
             let mut coming = std::mem::take(ether.coming(from));
             let frames = network::frames(&coming);
@@ -343,7 +350,9 @@ impl Live {
             }
         }
         let mut pieces = Vec::new();
-        ether.flush(now, |to, _, piece| pieces.push((to, piece.to_vec())));
+        ether.flush(self.node.alive(), now, |to, _, piece| {
+            pieces.push((to, piece.to_vec()))
+        });
         pieces
     }
 

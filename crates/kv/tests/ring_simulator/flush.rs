@@ -169,3 +169,24 @@ fn what_a_chain_confirmed_behind_two_flushes_is_on_all_nodes() {
         assert_eq!(values, [Some(1); NODES], "{between} {until}");
     }
 }
+
+/// What the other nodes heard it say in an earlier life looks as if it had been later.
+#[test]
+fn one_that_is_said_by_a_node_whose_clock_was_set_back_is_new() {
+    let mut ring = ring(Scheme::Ring);
+    ring.nodes[1].flush_in(0);
+    ring.pass(100, None, |_| {});
+    ring.pass(1000, Some(1), |_| {});
+    ring.is_set_back = true;
+    ring.begin_anew(1);
+    ring.pass(3000, None, |_| {});
+    let [of_0, of_1] = [0, 1].map(|range| ring.key_of(range));
+    for (range, key) in [(0, of_0), (1, of_1)] {
+        ring.set(range, key, 1);
+    }
+    ring.nodes[1].flush_in(0);
+    ring.pass(1000, None, |_| {});
+    for key in [of_0, of_1] {
+        assert_eq!([0, 1, 2].map(|node| ring.value(node, key)), [None; NODES]);
+    }
+}

@@ -19,6 +19,7 @@ mod flush;
 mod history;
 mod leases;
 mod leave;
+mod left_out;
 mod network;
 mod outage;
 mod paused;

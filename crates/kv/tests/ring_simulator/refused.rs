@@ -67,7 +67,7 @@ impl Process {
         let mut local = Local::new(&mut pinned, 100 + (now.as_nanos() / 1_000_000_000) as u32);
         act(&mut self.node, &mut local, &mut self.effects);
         if let Some(fence) = self.effects.fence.take() {
-            self.node.fenced(fence);
+            self.node.fenced(fence, now, &mut self.effects);
         }
     }
 
@@ -240,6 +240,31 @@ fn a_second_node_of_a_name_is_refused_and_harms_nobody() {
     world.pass(5000);
     assert_eq!(world.at("here:2").node.alive(), 0b111);
     assert_eq!(world.status("here:1").is_kept_by, None);
+}
+
+/// What it says they cannot read: it may serve what nobody else does.
+#[test]
+fn a_node_does_not_begin_beside_one_of_another_version() {
+    let mut world = World::default();
+    world.begin(&FILE, 0, "here:1");
+    let hears = |world: &mut World| {
+        world.pass(STEP);
+        let now = Time::from_nanos(world.now * 1_000_000);
+        world.processes[0].node.speaks_otherwise(2, 6, now);
+    };
+    (0..1000).for_each(|_| hears(&mut world));
+    world.is_kept(
+        "here:1",
+        "2 speaks version 6 of the nodes' protocol, and this node",
+    );
+    let refused = world.status("here:1").refused;
+    assert_eq!(refused.keys().collect::<Vec<_>>(), [&2]);
+    // Who serves goes on.
+    world.pass(5000);
+    assert_eq!(world.status("here:1").refused.len(), 0);
+    assert_eq!(world.at("here:1").serves(), [0, 1, 2]);
+    (0..1000).for_each(|_| hears(&mut world));
+    assert_eq!(world.at("here:1").serves(), [0, 1, 2]);
 }
 
 /// The others hear the second one only, for a while, and take it for the first.

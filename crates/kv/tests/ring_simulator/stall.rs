@@ -3,7 +3,7 @@
 
 use crate::cluster::{Done, Live, Op, key};
 use crate::network::has_messages;
-use rhythm_kv::ring::{Effects, Lease, Options, Placement, Roster};
+use rhythm_kv::ring::{Effects, Lease, Options, Placement, Roster, SESSIONS};
 use rhythm_net::Time;
 
 pub(crate) const NODES: usize = 3;
@@ -32,9 +32,14 @@ pub(crate) struct Ring {
     /// What one says to another is on its way, though it is heard.
     clogged: Option<(usize, usize)>,
     on_its_way: Vec<Vec<u8>>,
+    /// Nodes that begin have clocks that were set back.
+    pub(crate) is_set_back: bool,
     /// What became of clients' commands.
     pub(crate) done: Vec<Done>,
 }
+
+/// In the life of a node that begins at first, by its clock.
+const FIRST: u64 = 1_000_000_000;
 
 impl Ring {
     /// Nodes of a file, that have a range of their own each.
@@ -65,6 +70,7 @@ impl Ring {
             leases: [1, 2, 3],
             clogged: None,
             on_its_way: Vec::new(),
+            is_set_back: false,
             done: Vec::new(),
         };
         ring.nodes = (0..NODES).map(|me| ring.live(me)).collect();
@@ -76,7 +82,11 @@ impl Ring {
     }
 
     fn live(&self, me: usize) -> Live {
-        let (session, now) = (self.now + 1, self.time());
+        let life = match self.is_set_back {
+            true => FIRST - self.now,
+            false => FIRST + self.now,
+        };
+        let (session, now) = (life * SESSIONS, self.time());
         Live::new(
             &self.placement,
             &self.roster,

@@ -1,12 +1,13 @@
 //! Streams over Ethernet by themselves: two nodes that send each other long and short frames
 //! through a network that loses, doubles, damages, delays and reorders pieces, and of which one
-//! begins anew now and then, in half of the seeds. What comes is what was sent, in order; some is
-//! lost only when one begins anew, and where so much is untaken that no more is to be kept.
+//! begins anew now and then, in half of the seeds, by a clock that was set back or not. What comes
+//! is what was sent, in order; some is lost only when one begins anew, and where so much is untaken
+//! that no more is to be kept.
 
 use crate::network::{self, Weather};
 use crate::random::Random;
-use rhythm_kv::ring::Terms;
 use rhythm_kv::ring::ether::{Came, Ether};
+use rhythm_kv::ring::{SESSIONS, Terms};
 use rhythm_net::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,6 +17,8 @@ const BUSY: u64 = 3_000_000;
 const CALM_WITHIN: u64 = 20_000_000;
 /// Bytes that may be untaken, where that is bounded.
 const UNTAKEN_MAX: usize = 1 << 17;
+/// The session of a first life.
+const FIRST: u64 = 1_000_000 * SESSIONS;
 /// Bytes in front of a frame's others: its number, and how many there are.
 const HEAD: usize = 16;
 
@@ -31,7 +34,6 @@ type UnderWay = (u64, u64, usize, Vec<u8>);
 
 struct End {
     ether: Ether,
-    session: u64,
     send_at: u64,
     /// The numbers of the frames that were sent, and of the last that came.
     sent: u64,
@@ -55,8 +57,7 @@ pub(crate) fn run(seed: u64) -> Counts {
     let mut counts = Counts::default();
     let terms = Terms::new("node", []);
     let end = |me: usize| End {
-        ether: Ether::new(&terms, 2, me, 1, bytes_max, Time::ZERO),
-        session: 1,
+        ether: Ether::new(&terms, 2, me, FIRST, bytes_max, Time::ZERO),
         send_at: 0,
         sent: 0,
         came: 0,
@@ -81,8 +82,7 @@ pub(crate) fn run(seed: u64) -> Counts {
             restarts_at = now + 100_000 + random.below(BUSY);
             let who = random.below(2) as usize;
             counts.lives += 1;
-            ends[who].session += 1000;
-            let session = ends[who].session;
+            let session = SESSIONS * (1 + random.below(2 * FIRST / SESSIONS));
             ends[who].ether = Ether::new(&terms, 2, who, session, bytes_max, time);
         }
         for (me, end) in ends.iter_mut().enumerate() {
@@ -93,7 +93,7 @@ pub(crate) fn run(seed: u64) -> Counts {
                 end.ether
                     .send(1 - me, &frame(end.sent, length as usize), untaken_max);
             }
-            end.ether.flush(time, |to, _, piece| {
+            end.ether.flush(0, time, |to, _, piece| {
                 for (late, is_damaged) in network::arrivals(weather, &mut random) {
                     let mut piece = piece.to_vec();
                     if is_damaged {
@@ -137,7 +137,7 @@ fn take(
     let from = 1 - to;
     let sent = ends[from].sent;
     let end = &mut ends[to];
-    let Came::From(whose) = end.ether.take(piece, now) else {
+    let (Came::From(whose) | Came::Met(whose)) = end.ether.take(piece, now) else {
         return;
     };
     assert_eq!(whose, from, "there is nobody else");
@@ -166,5 +166,65 @@ fn take(
         );
         (end.came, counts.came) = (number, counts.came + 1);
         coming.drain(..HEAD + length);
+    }
+}
+
+fn ether(me: usize, life: u64, now: Time) -> Ether {
+    Ether::new(&Terms::new("node", []), 2, me, life * SESSIONS, 1500, now)
+}
+
+/// What one says to the other, each piece by itself.
+fn said(by: &mut Ether, now: Time) -> Vec<Vec<u8>> {
+    let mut pieces = Vec::new();
+    by.flush(0, now, |_, _, piece| pieces.push(piece.to_vec()));
+    pieces
+}
+
+/// Whose clock is behind or ahead, it is the same.
+#[test]
+fn a_second_node_of_a_name_is_told_so_and_counts_when_the_first_is_silent() {
+    for life in [1, 9] {
+        let at = |milliseconds: u64| Time::from_nanos(1_000_000 * milliseconds);
+        let mut first = ether(0, 5, at(0));
+        let mut second = ether(0, life, at(0));
+        let mut other = ether(1, 3, at(0));
+        let calls = said(&mut first, at(0));
+        assert_eq!(other.take(&calls[0], at(0)), Came::Met(0));
+        for piece in said(&mut other, at(0)) {
+            assert_eq!(first.take(&piece, at(0)), Came::Met(1));
+        }
+        let session = life * SESSIONS;
+        let another = Came::Another { from: 0, session };
+        let calls = said(&mut second, at(400));
+        assert_eq!(other.take(&calls[0], at(400)), another);
+        let refusal = other.refusal(0, b"there");
+        let refused = Came::Refused {
+            by: 1,
+            session: 5 * SESSIONS,
+            at: b"there",
+        };
+        assert_eq!(second.take(&refusal, at(400)), refused);
+        assert_eq!(first.take(&refusal, at(400)), Came::Nothing);
+        // The first goes on.
+        first.send(1, b"frame", usize::MAX);
+        for piece in said(&mut first, at(450)) {
+            assert_eq!(other.take(&piece, at(450)), Came::From(0));
+        }
+        assert_eq!(other.coming(0), b"frame");
+        // It is sent what it does not take, until it is silent for long: then the node is called.
+        other.send(0, &[0; 100_000], usize::MAX);
+        assert_eq!(said(&mut other, at(940)).len(), 32);
+        assert_eq!(other.take(&calls[0], at(940)), another);
+        let all = |time: u64, by: &mut Ether| said(by, at(time)).len();
+        assert_eq!(
+            [950, 960, 1050].map(|time| all(time, &mut other)),
+            [1, 0, 1]
+        );
+        assert!(other.is_empty());
+        let calls = said(&mut second, at(1060));
+        assert_eq!(other.take(&calls[0], at(1060)), Came::Met(0));
+        for piece in said(&mut other, at(1060)) {
+            assert_eq!(second.take(&piece, at(1060)), Came::Met(1));
+        }
     }
 }

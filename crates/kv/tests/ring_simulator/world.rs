@@ -145,8 +145,9 @@ struct World {
     /// Frames go in pieces of so many bytes, over Ethernet.
     ether: Option<usize>,
     nodes: Vec<Option<Live>>,
-    /// How often a node was begun.
+    /// How often a node was begun; and whether its clock is set back each time.
     lives: Vec<u64>,
+    is_set_back: bool,
     ticks: Vec<u64>,
     deaf: Vec<Vec<bool>>,
     /// Until when frames with messages from one to another are on their way.
@@ -240,6 +241,7 @@ pub(crate) fn run(seed: u64) -> Counts {
         ether,
         nodes: (0..count).map(|_| None).collect(),
         lives: vec![0; count],
+        is_set_back: Random::new(seed ^ 0xc10c).percent(20),
         ticks: vec![0; count],
         deaf: vec![vec![false; count]; count],
         clogged: vec![vec![0; count]; count],
@@ -369,7 +371,11 @@ impl World {
                     }
                     self.lives[node] += 1;
                     self.removed[node] = None;
-                    let session = SESSIONS * self.lives[node];
+                    let life = match self.is_set_back {
+                        true => u64::from(u32::MAX) - self.lives[node],
+                        false => self.lives[node],
+                    };
+                    let session = SESSIONS * life;
                     let asked = self.now;
                     let lease = self.leases.as_mut().map(|all| all.renew(node, asked));
                     let members = self.leases.as_ref().map(Leases::members);

@@ -6,7 +6,8 @@ use rhythm_kv::membership::{Membership, Replicate, Transport};
 use rhythm_kv::ring::{Elsewhere, Member, Scheme};
 use rhythm_kv::shared::Settings;
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -84,4 +85,50 @@ fn who_is_refused_says_so_and_begins_when_nobody_refuses_it() {
     are_ready();
     drop(of_three);
     until_says(&fourth, 200, "ok");
+}
+
+/// It cannot read what they say, and they serve what it would.
+#[test]
+fn a_node_does_not_begin_beside_one_of_another_version_and_says_so() {
+    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    let places = listeners
+        .each_ref()
+        .map(|at| at.local_addr().expect("it has one"));
+    let [own, others @ ..] = listeners;
+    drop(own);
+    let node = node(&places, 0, places[0]);
+    let until = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < until {
+        // As far as it is alike in all versions.
+        if let Ok(mut stream) = TcpStream::connect(places[0]) {
+            // It closes the connection, maybe before all is written.
+            let _ = stream.write_all(b"RK\x06\x02\x00\x10\x00\x00 what it cannot read");
+        }
+        thread::sleep(Duration::from_millis(100));
+        let (status, said) = observing::get(node.admin(), "/readyz");
+        assert_eq!(status, 503, "{said}");
+    }
+    until_says(
+        &node,
+        503,
+        "n3 speaks version 6 of the nodes' protocol, and this node",
+    );
+    let mut stream = node.connect();
+    stream.write_all(b"stats ring\r\n").expect("it reads");
+    let mut said = String::new();
+    let mut lines = BufReader::new(stream);
+    while !said.ends_with("END\r\n") {
+        assert!(
+            lines.read_line(&mut said).expect("it answers") > 0,
+            "{said}"
+        );
+    }
+    assert!(
+        said.contains("STAT n3:refused 1\r\nSTAT n3:why n3 speaks version 6 "),
+        "{said}"
+    );
+    assert!(said.contains("STAT n2:refused 0\r\n"), "{said}");
+    // When it is gone, it begins.
+    drop(others);
+    until_says(&node, 200, "ok");
 }

@@ -16,10 +16,11 @@
 mod piece;
 mod stream;
 
+use super::node::life;
 use super::terms::Terms;
 use piece::Piece;
 use rhythm_net::Time;
-use stream::Stream;
+use stream::{Stream, Took};
 
 /// The EtherType of the frames: the first of the two that are for experiments (IEEE 802).
 pub const ETHER_TYPE: u16 = 0x88b5;
@@ -31,6 +32,24 @@ pub enum Came<'a> {
     Nothing,
     /// A piece of this node's stream.
     From(usize),
+    /// The first of it: what was sent to that node until now may be lost.
+    Met(usize),
+    /// Another node of this number than the one that counts, its next life maybe.
+    Another {
+        /// Its number.
+        from: usize,
+        /// The session that its streams begin with.
+        session: u64,
+    },
+    /// A node says that another of this one's name and number is there.
+    Refused {
+        /// Who says so.
+        by: usize,
+        /// The session that the other's streams began with.
+        session: u64,
+        /// Where that is, in the words of who says so.
+        at: &'a [u8],
+    },
     /// A node of this number was told something else: this, of this digest.
     Otherwise {
         /// Its number.
@@ -58,7 +77,8 @@ pub struct Ether {
 
 impl Ether {
     /// For one node of a ring, told from others by what its nodes are told, on a link whose frames
-    /// carry so many bytes. `session` is greater than those of the node's earlier lives.
+    /// carry so many bytes. `session` is another than those of the node's earlier lives, and a
+    /// multiple of [`SESSIONS`](super::SESSIONS).
     pub fn new(
         terms: &Terms,
         nodes: usize,
@@ -110,26 +130,56 @@ impl Ether {
         if from == self.me || from >= self.streams.len() {
             return Came::Nothing;
         }
-        self.streams[from].take(&piece, now);
-        Came::From(from)
+        let stream = &mut self.streams[from];
+        if piece.stream == 0 {
+            // Of no stream: a word to who is refused.
+            let (mine, _) = stream.numbers();
+            let is_for_another = piece.peer == 0 || life(piece.peer) == life(mine);
+            let (by, session, [at, _]) = (from, piece.peer, piece.bytes);
+            return match is_for_another {
+                true => Came::Nothing,
+                false => Came::Refused { by, session, at },
+            };
+        }
+        match stream.take(&piece, now) {
+            Took::Nothing => Came::Nothing,
+            Took::Part => Came::From(from),
+            Took::First => Came::Met(from),
+            Took::Another => Came::Another {
+                from,
+                session: piece.stream,
+            },
+        }
     }
 
     /// What an Ethernet frame is to carry that tells a node of this number, who was told something
     /// else, what this one was told.
     pub fn greeting(&self, to: usize) -> Vec<u8> {
+        self.word(to, 0, &self.greeting)
+    }
+
+    /// What an Ethernet frame is to carry that tells another node of this number that it is
+    /// refused: which one counts, and where that is.
+    pub fn refusal(&self, to: usize, at: &[u8]) -> Vec<u8> {
+        let (_, theirs) = self.streams[to].numbers();
+        self.word(to, theirs, &at[..at.len().min(self.piece_max)])
+    }
+
+    /// What an Ethernet frame is to carry that is of no stream.
+    fn word(&self, to: usize, peer: u64, bytes: &[u8]) -> Vec<u8> {
         let mut carried = Vec::new();
-        let greeting = Piece {
+        let word = Piece {
             from: self.me as u8,
             to: to as u8,
             ring: self.ring,
             stream: 0,
-            peer: 0,
+            peer,
             seq: 0,
             ack: 0,
             got: 0,
-            bytes: [&self.greeting, &[]],
+            bytes: [bytes, &[]],
         };
-        greeting.write(&mut carried);
+        word.write(&mut carried);
         carried
     }
 
@@ -144,13 +194,15 @@ impl Ether {
     }
 
     /// Has `send` send what may be sent now: what an Ethernet frame is to carry, to which node; and
-    /// whether that was heard of (else nobody knows where it is).
-    pub fn flush(&mut self, now: Time, mut send: impl FnMut(usize, bool, &[u8])) {
+    /// whether that was heard of (else nobody knows where it is). Of the nodes in `alive`, a bit
+    /// each, it is known otherwise that they are there.
+    pub fn flush(&mut self, alive: u64, now: Time, mut send: impl FnMut(usize, bool, &[u8])) {
         let carried = &mut self.carried;
         for (to, stream) in self.streams.iter_mut().enumerate() {
             if to == self.me {
                 continue;
             }
+            stream.look(alive & 1 << to != 0, now);
             let is_met = stream.is_met();
             stream.flush(self.piece_max, now, |piece| {
                 carried.clear();

@@ -10,11 +10,18 @@
 //!   received:  1 2 3 4 | 6 7   bytes up to 4 are the reader's; 6 and 7 wait for 5
 //! ```
 //!
-//! A stream has a number, greater than that of its sender's earlier ones. Pieces name both sides'
-//! streams; where one of them is another than before, both directions begin anew, and what was
-//! under way is lost, as it is with a connection that breaks. Memory is bounded by who writes:
-//! [`Stream::held`] says how much there is.
+//! A stream has a number, which says of which life of its sender it is, and is greater than those
+//! of its earlier ones in that life. Pieces name both sides' streams; where one of them is another
+//! than before, both directions begin anew, and what was under way is lost, as it is with a
+//! connection that breaks.
+//!
+//! Of the neighbor's lives one counts. Another one, be its number greater or, where a clock was set
+//! back, less, may be a second node of its name, and counts when nothing was heard of the first for
+//! a while: then that is forgotten, and the neighbor called.
+//!
+//! Memory is bounded by who writes: [`Stream::held`] says how much there is.
 
+use super::super::node::life;
 use super::piece::Piece;
 use rhythm_net::Time;
 use std::collections::VecDeque;
@@ -34,6 +41,20 @@ const AGAIN_MAX: Duration = Duration::from_millis(50);
 const KEPT: usize = 1 << 20;
 /// How often who is not known yet is called.
 const CALL_EVERY: Duration = Duration::from_millis(100);
+/// A neighbor that is not known to be there is forgotten when it was silent for so long.
+const FORGOTTEN_AFTER: Duration = Duration::from_millis(500);
+
+/// What became of a piece that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Took {
+    /// It is late.
+    Nothing,
+    /// It is of the neighbor's stream; with it that begins.
+    Part,
+    First,
+    /// It is of another life of the neighbor than that which counts.
+    Another,
+}
 
 /// Bytes that were sent, and are not known to have come with all before them.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +81,7 @@ pub(super) struct Stream {
     mine: u64,
     /// The neighbor's; 0: it was not heard of.
     theirs: u64,
+    heard_at: Time,
     call_at: Time,
     /// Bytes of the pieces that were sent, the first of which has the place `first`, and behind
     /// them those that were not.
@@ -93,6 +115,7 @@ impl Stream {
         Stream {
             mine,
             theirs: 0,
+            heard_at: now,
             call_at: now,
             bytes: VecDeque::new(),
             sent: VecDeque::new(),
@@ -115,9 +138,26 @@ impl Stream {
 
     /// Both directions begin anew.
     fn clear(&mut self, mine: u64, theirs: u64) {
-        let call_at = self.call_at;
-        *self = Stream::new(mine, call_at);
-        self.theirs = theirs;
+        let (heard_at, call_at) = (self.heard_at, self.call_at);
+        *self = Stream {
+            theirs,
+            heard_at,
+            ..Stream::new(mine, call_at)
+        };
+    }
+
+    /// Forgets a neighbor that is silent, and not known to be there. What is sent to it from then
+    /// on nobody takes for what was sent before.
+    pub(super) fn look(&mut self, is_there: bool, now: Time) {
+        let is_silent = now.since(self.heard_at) >= FORGOTTEN_AFTER;
+        if self.is_met() && !is_there && is_silent {
+            self.clear(self.mine + 1, 0);
+        }
+    }
+
+    /// The number of this side's stream, and of the neighbor's.
+    pub(super) fn numbers(&self) -> (u64, u64) {
+        (self.mine, self.theirs)
     }
 
     /// What comes is no good: a new stream.
@@ -143,22 +183,31 @@ impl Stream {
     }
 
     /// A piece came.
-    pub(super) fn take(&mut self, piece: &Piece<'_>, now: Time) {
-        if piece.stream < self.theirs {
-            return;
+    pub(super) fn take(&mut self, piece: &Piece<'_>, now: Time) -> Took {
+        if self.is_met() && life(piece.stream) != life(self.theirs) {
+            return Took::Another;
         }
-        if piece.stream > self.theirs {
+        if piece.stream < self.theirs {
+            return Took::Nothing;
+        }
+        let is_first = piece.stream > self.theirs;
+        if is_first {
             self.clear(self.mine, piece.stream);
             self.owes_ack = true;
         }
-        if piece.peer != self.mine {
+        self.heard_at = now;
+        if piece.peer == self.mine {
+            self.acknowledged(piece.ack, piece.got, now);
+            if piece.seq > 0 {
+                self.accept(piece.seq, piece.bytes[0]);
+            }
+        } else {
             // It does not know this stream yet; what it says is about another.
             self.owes_ack = true;
-            return;
         }
-        self.acknowledged(piece.ack, piece.got, now);
-        if piece.seq > 0 {
-            self.accept(piece.seq, piece.bytes[0]);
+        match is_first {
+            true => Took::First,
+            false => Took::Part,
         }
     }
 

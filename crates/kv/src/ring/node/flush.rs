@@ -26,7 +26,7 @@
 
 use super::super::local::Local;
 use super::super::wire::{Flush, Message};
-use super::{Node, bits};
+use super::{Node, bits, life};
 
 impl Node {
     /// A client of this node flushed all items here. The nodes that are told, a bit each.
@@ -51,7 +51,9 @@ impl Node {
 
     /// Another node says that all items are gone.
     pub(super) fn flushed(&mut self, from: usize, flush: Flush, local: &mut Local<'_, '_>) {
-        if self.flushes.is_new(flush) {
+        let by = self.peers.get(usize::from(flush.by));
+        let present = by.map_or(0, |by| life(by.session));
+        if self.flushes.is_new(flush, present) {
             local.flush();
             self.say_flush(flush, Some(from), local);
             return;

@@ -2,9 +2,11 @@
 //!
 //! What is said at one node comes in its order, whichever way round it comes first: each passes it
 //! on in that order. So of each node the last that was heard is known, and no more: all before it
-//! were heard, too, or go with it.
+//! were heard, too, or go with it. Of another life of the node it is new if that life comes later,
+//! or is the one that is there: a clock that was set back makes it look like an earlier one.
 
 use super::super::wire::Flush;
+use super::life;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The last flush of those said at one node, as long as not all have said it.
@@ -129,9 +131,13 @@ impl Flushes {
         self.due.is_some_and(|due| due <= second)
     }
 
-    pub(super) fn is_new(&self, flush: Flush) -> bool {
-        let heard = self.heard.get(usize::from(flush.by));
-        heard.is_some_and(|last| *last < place(flush))
+    /// Whether one is new, where this life of the node that said it is there (0: none is known).
+    pub(super) fn is_new(&self, flush: Flush, present: u64) -> bool {
+        let Some(last) = self.heard.get(usize::from(flush.by)) else {
+            return false;
+        };
+        let is_of_another = life(flush.life) != life(last.0);
+        *last < place(flush) || is_of_another && life(flush.life) == present
     }
 
     /// A new flush is said with a batch; these others are to say it, too.
@@ -174,7 +180,7 @@ impl Flushes {
         let Some(open) = (self.open.iter_mut()).find(|open| open.flush.by == flush.by) else {
             return Vec::new();
         };
-        if place(flush) >= place(open.flush) {
+        if flush.life == open.flush.life && flush.number >= open.flush.number {
             open.unheard &= !(1 << by);
         }
         let of_it = open.came.extract_if(|_, server| *server == by);

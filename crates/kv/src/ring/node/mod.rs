@@ -37,7 +37,7 @@
 //!
 //! And the range is taken, where who served it is dead, by the first that says that it has it, one
 //! whose copy counts under the last epoch before all others; where nobody does, by the first that
-//! is there. With leases, only by one that has just heard all others; and nobody serves anything
+//! is there, without what it may have had of it before it was told to drop that. With leases, only by one that has just heard all others; and nobody serves anything
 //! before all others know of it, so that who is not in a roster, and claims a range, was let go.
 //! Where nobody there has it, it is taken by who had it under the last claim, or else the first, and
 //! not while one may have it who was let go and is alive (`outside.rs`).
@@ -85,6 +85,7 @@ use forwards::Forwards;
 pub use options::Options;
 use peer::Peer;
 pub use peer::SESSIONS;
+pub(super) use peer::life;
 use progress::{Handing, Incoming, OwnLease, Pass, Refused, Sync, Waiter};
 use queue::Queue;
 use reached::Reached;
@@ -131,8 +132,13 @@ pub struct Node {
     /// Of those it has complete, ranges that others serve, and that may be read here while these
     /// are heard.
     reads: u64,
-    /// The last second in which something of a range was put or written here.
+    /// The last second in which something of a range was put or written here; 0: nothing was.
     touched: Vec<u32>,
+    /// Ranges, a bit each, that workers here may write, or wrote since that was last noted there.
+    wrote: u64,
+    /// Of ranges that this node was left out of: what was put or written here before this second is
+    /// old, and goes; 0: nothing is there.
+    stale: Vec<u32>,
     /// The second that the store's clock last showed.
     second: u32,
     /// Of ranges that this node serves: who gets them, and how far each is.
@@ -174,8 +180,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that just began, in this session: a number greater than those of its earlier lives,
-    /// and a multiple of [`SESSIONS`].
+    /// A node that just began, in this session: a multiple of [`SESSIONS`], another one than those
+    /// of its earlier lives, and best a greater one.
     /// It speaks to those that were told the same as it.
     pub fn new(
         terms: Terms,
@@ -214,6 +220,8 @@ impl Node {
             counts: vec![0; ranges],
             reads: 0,
             touched: vec![0; ranges],
+            wrote: 0,
+            stale: vec![0; ranges],
             second: 0,
             targets: vec![0; ranges],
             syncs: vec![vec![Sync::None; nodes]; ranges],
@@ -372,7 +380,7 @@ impl Node {
             Message::Ready(of, number) => self.ready(from, of, number),
             Message::End(of) => self.end(from, of),
             Message::Complete(of) => self.completed(from, of),
-            Message::Leave(of) => self.left_out(from, of),
+            Message::Leave(of) => self.left_out(from, of, local.now()),
             Message::Serve(of, complete) => self.serve(from, of, complete),
             Message::Forward(of, number, command) => {
                 self.forwarded(from, (of, false), number, command, out);
@@ -424,6 +432,19 @@ impl Node {
         self.chain_all(now, local);
         self.dispatch_all(now, out);
         self.take_on(out);
+    }
+
+    /// There is a way to a node that was not there before: what was sent to it until now may be
+    /// lost. It is sent again at once, and so is a sign of life. Not to one that is refused: over
+    /// Ethernet, where neither understands the other, each would have the other begin anew for it.
+    pub fn connected(&mut self, node: usize, now: Time) {
+        if self.refused.keys().any(|(of, _)| *of == node) {
+            return;
+        }
+        if let Some(peer) = self.peers.get_mut(node) {
+            peer.beat_at = now;
+            peer.link.may_have_lost(now);
+        }
     }
 
     fn others(&self) -> impl Iterator<Item = usize> + use<> {

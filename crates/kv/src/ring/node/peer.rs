@@ -9,7 +9,7 @@ use rhythm_net::Time;
 pub const SESSIONS: u64 = 1 << 20;
 
 /// Which life of a node a session is of.
-pub(super) fn life(session: u64) -> u64 {
+pub(in super::super) fn life(session: u64) -> u64 {
     session / SESSIONS
 }
 
@@ -19,16 +19,20 @@ pub(super) struct Second {
     pub(super) life: u64,
     pub(super) since: Time,
     pub(super) heard: Time,
+    /// How many frames the node had been sent when it was first heard: who heard more than these
+    /// speaks now.
+    pub(super) sent: u64,
     /// When it was last told that it is refused.
     pub(super) told: Option<Time>,
 }
 
 impl Second {
-    pub(super) fn new(life: u64, now: Time) -> Second {
+    pub(super) fn new(life: u64, sent: u64, now: Time) -> Second {
         Second {
             life,
             since: now,
             heard: now,
+            sent,
             told: None,
         }
     }

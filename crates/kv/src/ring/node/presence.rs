@@ -46,14 +46,21 @@ impl Node {
     }
 
     /// Whether a frame of another life of a node counts from now on. While that which is known is
-    /// heard, it does not. An earlier one does where it knows the session that began when the last
-    /// was lost: what it says is not late.
+    /// heard, it does not. One that looks as if it were earlier, by a clock that was set back, does
+    /// where what it says is not late: it knows the session that began when the last was lost, or a
+    /// frame that was sent when this life had been heard.
     fn succeeds(&self, from: usize, head: &Head, now: Time) -> bool {
         let peer = &self.peers[from];
         let is_later = head.session > peer.last_session;
         match peer.session {
             0 => is_later || head.peer == peer.mine,
-            _ => is_later && now.since(peer.heard) >= self.options.dead_after,
+            _ => {
+                let of = life(head.session);
+                let is_of_now = head.peer == peer.mine
+                    && (peer.second.as_ref())
+                        .is_some_and(|second| second.life == of && head.heard > second.sent);
+                (is_later || is_of_now) && now.since(peer.heard) >= self.options.dead_after
+            }
         }
     }
 

@@ -55,6 +55,8 @@ pub(super) struct Incoming {
     /// What was put here before this second is not of it.
     pub(super) since: u32,
     pub(super) stage: IncomingStage,
+    /// There is something of it here from before.
+    pub(super) has_old: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +76,8 @@ pub(super) enum IncomingStage {
 pub(super) struct Pass {
     /// Where it is, if there is one.
     pub(super) bucket: Option<usize>,
+    /// The ranges, a bit each, that this node was left out of, and of which it drops what is old.
+    pub(super) drops: u64,
     /// When it was last told how far it is.
     pub(super) told_at: Time,
     /// Bytes that may still be sent, and when they were last reckoned.

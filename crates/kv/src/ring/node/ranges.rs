@@ -187,9 +187,10 @@ impl Node {
 
     /// From now on this claim counts.
     fn adopt(&mut self, range: usize, claim: Claim) {
-        if usize::from(self.claims[range].node) == self.me {
-            // Workers may have written until now.
+        if self.wrote & 1 << range != 0 {
+            // Workers may have until now.
             self.touched[range] = self.second;
+            self.wrote &= !(1 << range);
         }
         self.stop_reading(range);
         self.claims[range] = claim;
@@ -293,7 +294,8 @@ impl Node {
     pub(super) fn decide(&mut self, now: Time, out: &mut Effects) {
         self.cut_off(now);
         for range in 0..self.ranges() {
-            if self.server(range).is_none() && self.is_next(range, now) {
+            let is_nobodys = self.server(range).is_none() && !self.has_left_overs(range);
+            if is_nobodys && self.is_next(range, now) {
                 let epoch = self.next_epoch(range);
                 let name = self.range_name(range);
                 tracing::info!(range = name, "this node takes a range that nobody serves");
@@ -312,6 +314,9 @@ impl Node {
                 Some(_) => None,
                 None => self.server(range),
             };
+            if route == Some(self.me) {
+                self.wrote |= 1 << range;
+            }
             if route != self.view.route(range) {
                 self.view.set_route(range, route);
                 self.dispatch_all(now, out);
@@ -514,7 +519,7 @@ impl Node {
     }
 
     /// What workers wrote until this fence was asked for is known.
-    pub fn fenced(&mut self, fence: u64) {
+    pub fn fenced(&mut self, fence: u64, now: Time, out: &mut Effects) {
         let others: Vec<usize> = self.others().collect();
         for range in 0..self.ranges() {
             if let Some(handing) = &mut self.handing[range]
@@ -528,6 +533,8 @@ impl Node {
                 }
             }
         }
+        // Where nothing is under way, nobody has to be waited for.
+        self.decide(now, out);
     }
 }
 

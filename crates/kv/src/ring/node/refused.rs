@@ -1,14 +1,17 @@
-//! Who is refused: nodes that were told something else, and a second one of a name. Such a node is
-//! told so on the connection on which it speaks: this one may not know of it, nor where it is. It
-//! does not begin to serve then: clients would see two rings, of which each says that it has all.
-//! So it is with one that is heard, and does not hear what it is sent: another may be in its place.
+//! Who is refused: nodes that were told something else, that speak another version of the protocol,
+//! and a second one of a name. Such a node is told so on the connection on which it speaks, or
+//! where its Ethernet frames come from, if it can understand that: this one may not know of it, nor
+//! where it is. It does not begin to serve then: clients would see two rings, of which each says
+//! that it has all. So it is with one that is heard, and does not hear what it is sent: another may
+//! be in its place.
 
-use super::super::wire::{self, Claim, Head};
+use super::super::wire::{self, Claim, Head, VERSION};
 use super::effects::Effects;
 use super::peer::{Second, life};
 use super::progress::Refused;
 use super::{Node, Stay};
 use rhythm_net::Time;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How often a node is told that it is refused.
@@ -93,25 +96,53 @@ impl Node {
             self.refuse(from, head.ring, theirs, head.complete != 0, now);
             return;
         }
-        let mine = self.peers.get(from).map_or(0, |peer| life(peer.mine));
-        let other = life(head.peer);
         if head.peer == 0 || from == self.me {
             return;
         }
-        if !self.refused.contains_key(&(from, other)) {
-            let (name, by) = (self.view.name(self.me), self.view.name(from));
-            let members = self.view.members();
-            let at = (members.get(&self.me)).map_or(String::new(), |me| me.backbone.to_string());
-            let said = if other == mine {
-                format!("{by} hears this node, and does not reach it at {at}")
-            } else {
-                format!("another node called {name} is there, at {at}")
+        let members = self.view.members();
+        let at = (members.get(&self.me)).map_or(String::new(), |me| me.backbone.to_string());
+        self.refused_by(from, head.peer, &at, now);
+    }
+
+    /// Another node says that one of this one's name counts there, of this session and at this
+    /// place. Where that is this one, it is not reached.
+    pub fn refused_by(&mut self, by: usize, session: u64, at: &str, now: Time) {
+        let mine = self.peers.get(by).map_or(0, |peer| life(peer.mine));
+        let of = (by, life(session));
+        if !self.refused.contains_key(&of) {
+            let (name, by_name) = (self.view.name(self.me), self.view.name(by));
+            let said = match of.1 == mine {
+                true => format!("{by_name} hears this node, and does not reach it at {at}"),
+                false => format!("another node called {name} is there, at {at}"),
             };
-            tracing::warn!(by, why = said, "this node is refused");
-            self.remember(from, other, Refused::new(name, said, now));
+            tracing::warn!(by = by_name, why = said, "this node is refused");
+            self.remember(by, of.1, Refused::new(name, said, now));
         }
-        if let Some(refused) = self.refused.get_mut(&(from, other)) {
+        if let Some(refused) = self.refused.get_mut(&of) {
             (refused.heard, refused.serves) = (now, true);
+        }
+    }
+
+    /// A node of this number speaks another version of the protocol: neither understands the other.
+    pub fn speaks_otherwise(&mut self, node: usize, version: u8, now: Time) {
+        let of = (node, u64::from(version));
+        if !self.refused.contains_key(&of) {
+            let name = self.view.name(node);
+            tracing::warn!(
+                node = name,
+                theirs = version,
+                ours = VERSION,
+                "a node of the ring speaks another version of the nodes' protocol: it is refused \
+                 until both run one release"
+            );
+            let said = format!(
+                "{name} speaks version {version} of the nodes' protocol, and this node {VERSION}: \
+                 run one release on all"
+            );
+            self.remember(node, of.1, Refused::new(name, said, now));
+        }
+        if let Some(refused) = self.refused.get_mut(&of) {
+            refused.heard = now;
         }
     }
 
@@ -119,10 +150,11 @@ impl Node {
         now.since(refused.heard) < self.options.settled_after
     }
 
-    /// Whether a node of this number speaks that is refused, or refuses this one.
-    pub(super) fn refuses(&self, node: usize, now: Time) -> bool {
-        let mut refused = self.refused.iter();
-        refused.any(|((of, _), refused)| *of == node && self.speaks(refused, now))
+    /// The nodes that speak, and are refused or refuse this one, each with why.
+    pub(super) fn refusals(&self, now: Time) -> BTreeMap<usize, String> {
+        let speak = (self.refused.iter()).filter(|(_, refused)| self.speaks(refused, now));
+        let why = speak.map(|((node, _), refused)| (*node, refused.said.clone()));
+        why.collect()
     }
 
     /// Why this node does not begin: it has nothing, and a node is there that was told something
@@ -169,28 +201,36 @@ impl Node {
     }
 
     /// A node speaks that has the name of one that is there, and is another: one that is there
-    /// stays. It is told so, unless that one was silent since: then it may be its next life.
+    /// stays.
     pub(super) fn see_second(&mut self, from: usize, head: &Head, now: Time, out: &mut Effects) {
+        if self.hears_another(from, head.session, now) {
+            out.refusal = self.refusal(from);
+        }
+    }
+
+    /// A node speaks in this session that has the name of one that is there, and is another.
+    /// Whether it is to be told so now, which it is unless that one was silent since: then it may
+    /// be its next life.
+    pub fn hears_another(&mut self, from: usize, session: u64, now: Time) -> bool {
         let beats = 2 * self.options.heartbeat;
-        let peer = &mut self.peers[from];
-        let of = life(head.session);
+        let Some(peer) = self.peers.get_mut(from) else {
+            return false;
+        };
+        let of = life(session);
         let known = peer.second.filter(|second| second.life == of);
-        let mut second = known.unwrap_or(Second::new(of, now));
+        let mut second = known.unwrap_or(Second::new(of, peer.sent, now));
         second.heard = now;
         let are_two = peer.session != 0 && peer.heard > second.since + beats;
         let is_first = second.told.is_none();
         let tells = are_two && is_due(&mut second.told, now);
         peer.second = Some(second);
-        if !tells {
-            return;
-        }
-        if is_first {
+        if tells && is_first {
             tracing::warn!(
                 node = self.view.name(from),
                 "another node of this name is there already: this one is refused"
             );
         }
-        out.refusal = self.refusal(from);
+        tells
     }
 }
 

@@ -11,7 +11,6 @@ impl Node {
             let peer = &self.peers[node];
             NodeStatus {
                 is_alive: self.is_alive(node),
-                is_refused: self.refuses(node, now),
                 unacknowledged: peer.link.held(),
                 lag: peer.link.lag(now),
                 resent: peer.resent + peer.link.resent(),
@@ -35,6 +34,7 @@ impl Node {
             nodes: (0..self.peers.len()).map(node).collect(),
             ranges: (0..self.ranges()).map(range).collect(),
             caught_up: self.caught_up,
+            refused: self.refusals(now),
             is_kept_by: self.is_kept_by(now).map(str::to_owned),
         }
     }

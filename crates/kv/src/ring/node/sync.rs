@@ -5,17 +5,20 @@
 //!   Begin  ---------------------> notes the second; waits for the next if it got something in it
 //!          <--------------------- Ready
 //!   a walk through the table: the keys of the range, what they have now
-//!   End    ---------------------> drops what it has of the range from before that second: what it
-//!                                 was not sent is not there any more
+//!   End    ---------------------> drops what it has of the range from before that second, if
+//!                                 there is something: what it was not sent is not there any more
 //!          <--------------------- Looks, now and then: how far that is
 //!          <--------------------- Complete
+//!   Leave  ---------------------> what it has is old; it drops that, too, if nothing else comes
 //! ```
 //!
 //! What is written meanwhile is sent, too, before and behind; as what is sent of a key is what it
 //! has at that moment, it does not matter which comes first. Deletes need no tombstones: a key that
 //! is gone is sent as gone, or is not sent.
 //!
-//! One walk serves all who wait when it begins: it sends, and it drops.
+//! One walk serves all who wait when it begins: it sends, and it drops. A node that has what is old
+//! of a range takes it no more before that is gone: values would come back that were overwritten
+//! and deleted since.
 
 use super::super::local::Local;
 use super::super::wire::{Message, Of};
@@ -48,15 +51,25 @@ impl Node {
             let range = usize::from(of.range);
             self.stop_reading(range);
             self.count_on(from, of);
-            let since = second.max(self.touched[range] + 1);
-            let stage = IncomingStage::Waiting;
+            self.pass.drops &= !(1 << range);
             self.incoming[range] = Some(Incoming {
                 of,
                 number,
-                since,
-                stage,
+                since: self.tells_since(range, second),
+                stage: IncomingStage::Waiting,
+                has_old: self.has_some(range),
             });
         }
+    }
+
+    /// The second from which on what is put of a range can be told from what is here now.
+    fn tells_since(&self, range: usize, second: u32) -> u32 {
+        second.max(self.touched[range] + 1)
+    }
+
+    /// Whether something of a range may be here.
+    fn has_some(&self, range: usize) -> bool {
+        self.touched[range] > 0 || self.wrote & 1 << range != 0
     }
 
     /// A late answer to what was begun before is none: it may have got what came since in the
@@ -70,7 +83,23 @@ impl Node {
             && let Some(incoming) = &mut self.incoming[usize::from(of.range)]
             && incoming.stage == IncomingStage::Coming
         {
-            incoming.stage = IncomingStage::Came;
+            match incoming.has_old {
+                true => incoming.stage = IncomingStage::Came,
+                false => self.has_caught_up(of),
+            }
+        }
+    }
+
+    /// This node has a range complete.
+    fn has_caught_up(&mut self, of: Of) {
+        let range = usize::from(of.range);
+        self.incoming[range] = None;
+        self.stale[range] = 0;
+        self.completes(range);
+        let server = usize::from(self.claims[range].node);
+        self.tell(server, Message::Complete(of));
+        if self.incoming.iter().all(Option::is_none) {
+            tracing::info!("this node has caught up");
         }
     }
 
@@ -104,7 +133,7 @@ impl Node {
         false
     }
 
-    pub(super) fn left_out(&mut self, from: usize, of: Of) {
+    pub(super) fn left_out(&mut self, from: usize, of: Of, second: u32) {
         let range = usize::from(of.range);
         if self.follows(from, of) {
             self.incoming[range] = None;
@@ -113,7 +142,23 @@ impl Node {
         // Late or not: whoever serves it since was not told that this node has it.
         if range < self.ranges() && usize::from(self.claims[range].node) != self.me {
             self.is_old(range);
+            if self.has_some(range) {
+                let begun = self.incoming[range].map(|incoming| incoming.since);
+                self.stale[range] = begun.unwrap_or(self.tells_since(range, second));
+            }
         }
+    }
+
+    /// Whether this node has what is old of a range, and drops that.
+    pub(super) fn has_left_overs(&self, range: usize) -> bool {
+        let is_sent = self.incoming[range].is_some();
+        self.stale[range] > 0 && self.complete & 1 << range == 0 && !is_sent
+    }
+
+    /// The ranges of which that is so, a bit each.
+    fn left_overs(&self) -> u64 {
+        let all = (0..self.ranges()).filter(|range| self.has_left_overs(*range));
+        all.fold(0, |set, range| set | 1 << range)
     }
 
     /// Says that it is ready where the second has come. Before it knows the others, it is not:
@@ -138,7 +183,7 @@ impl Node {
     /// Whether somebody waits for a walk.
     pub(super) fn has_pass(&self) -> bool {
         let sends = self.syncs.iter().flatten().any(|sync| *sync == Sync::Ready);
-        sends || self.is_at(IncomingStage::Came)
+        sends || self.is_at(IncomingStage::Came) || self.left_overs() != 0
     }
 
     /// Whether this node waits for the second in which it may be ready.
@@ -169,6 +214,7 @@ impl Node {
                 IncomingStage::Came,
                 IncomingStage::Walking,
             );
+            self.pass.drops = self.left_overs();
             self.pass.bucket = Some(0);
         }
         let mut met = 0;
@@ -243,6 +289,10 @@ impl Node {
         {
             local.remove(key, |item| item.last_access() < incoming.since);
         }
+        if self.pass.drops & 1 << range != 0 {
+            let since = self.stale[range];
+            local.remove(key, |item| item.last_access() < since);
+        }
         if self.serves(range) {
             let of = self.of(range);
             for node in bits(self.targets[range]) {
@@ -272,13 +322,12 @@ impl Node {
             if let Some(incoming) = self.incoming[range]
                 && incoming.stage == IncomingStage::Walking
             {
-                self.incoming[range] = None;
-                self.completes(range);
-                let server = usize::from(self.claims[range].node);
-                self.tell(server, Message::Complete(incoming.of));
-                if self.incoming.iter().all(Option::is_none) {
-                    tracing::info!("this node has caught up");
-                }
+                self.has_caught_up(incoming.of);
+            }
+        }
+        for range in bits(std::mem::take(&mut self.pass.drops)) {
+            if self.touched[range] < std::mem::take(&mut self.stale[range]) {
+                self.touched[range] = 0;
             }
         }
     }

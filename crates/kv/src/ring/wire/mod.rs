@@ -28,8 +28,9 @@ pub use message::{Copy, Flush, Message, Messages, Of, Pass};
 pub(crate) use message::{ENCODED, FETCHED, STALE, WON};
 use reader::Reader;
 
-/// The frames' format; a node of another is not understood, and not spoken to.
-const VERSION: u8 = 8;
+/// The frames' format; a node of another is not understood, and refused. Where they begin, and say
+/// which it is and who sends, they are alike in all.
+pub(super) const VERSION: u8 = 8;
 const MAGIC: [u8; 2] = *b"RK";
 /// Bytes in front of what is known of the ranges.
 const FIXED: usize = 98;
@@ -110,9 +111,17 @@ pub struct Head {
 /// Why bytes are no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// Of another protocol, or another version of this.
-    #[error("it speaks another protocol, or another version of it")]
+    /// Of another protocol.
+    #[error("it speaks another protocol")]
     Foreign,
+    /// Of another version of this.
+    #[error("node {} speaks version {version} of the protocol, and this one {VERSION}", from + 1)]
+    Version {
+        /// Its number.
+        from: u8,
+        /// Which.
+        version: u8,
+    },
     /// Longer than may be, or shorter than can be.
     #[error("a frame of {0} bytes")]
     Length(usize),
@@ -129,10 +138,13 @@ pub fn length(bytes: &[u8], most: usize) -> Result<Option<usize>, WireError> {
     let Some(prefix) = bytes.first_chunk::<PREFIX>() else {
         return Ok(None);
     };
-    if prefix[..2] != MAGIC || prefix[2] != VERSION {
+    let [m, n, version, from, a, b, c, d] = *prefix;
+    if [m, n] != MAGIC {
         return Err(WireError::Foreign);
     }
-    let [.., a, b, c, d] = *prefix;
+    if version != VERSION {
+        return Err(WireError::Version { from, version });
+    }
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
     match (FIXED + SUM..=most).contains(&length) {
         true => Ok(Some(length)),

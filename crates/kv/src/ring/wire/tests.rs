@@ -116,6 +116,18 @@ fn every_change_of_a_frame_is_seen() {
 }
 
 #[test]
+fn who_speaks_another_version_is_known_by_it() {
+    let mut frame = written(&messages());
+    let version = VERSION - 1;
+    frame[2] = version;
+    let expected = Err(WireError::Version { from: 2, version });
+    assert_eq!(length(&frame, usize::MAX), expected);
+    assert_eq!(read(&frame).map(|_| ()), expected.map(|_| ()));
+    frame[0] = b'G';
+    assert_eq!(length(&frame, usize::MAX), Err(WireError::Foreign));
+}
+
+#[test]
 fn messages_that_are_cut_short_are_none() {
     for message in messages() {
         let mut bytes = Vec::new();

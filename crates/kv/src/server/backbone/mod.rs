@@ -8,6 +8,7 @@
 //! Frames go over TCP ([`Lines`]) or over Ethernet ([`Stations`]). Either may lose some, when a
 //! connection breaks or a stream begins anew; they are sent again: the node sees to that.
 
+mod coming;
 mod leaving;
 mod stations;
 
@@ -16,12 +17,9 @@ use super::orders::{Forward, Order, RingOrder, Told};
 use crate::class::{Class, Classes};
 use crate::etcd::{News, Registration};
 use crate::execute::{Parsed, Turn};
-use crate::lines::{Lines, take_frames};
+use crate::lines::Lines;
 use crate::membership::Membership;
-use crate::ring::ether::Came;
-use crate::ring::{
-    Effects, Execute, Local, Member, Node, Options, Scheme, Ticket, View, Written, wire,
-};
+use crate::ring::{Effects, Execute, Local, Member, Node, Options, Scheme, Ticket, View, Written};
 use crate::shared::Shared;
 use crate::store::Worker as StoreWorker;
 use crate::wire::{self as memcached, Command, Commands, Rules, Stream};
@@ -40,8 +38,6 @@ use std::time::Duration;
 const UNTAKEN_MAX: usize = 16 << 20;
 /// Bytes of a frame beside the longest item's.
 const BESIDE_ITEM: usize = 256 << 10;
-/// Bytes of a frame at most by which a node says that it refuses another: it tells of 64 nodes.
-const REFUSAL_MAX: usize = 64 << 10;
 /// How long a node that leaves waits, when its workers have ended, until others have what was sent
 /// to them.
 const DRAINED_WITHIN: Duration = Duration::from_secs(1);
@@ -273,7 +269,7 @@ impl Backbone {
         }
         let way_wakes_at = match &mut self.way {
             Way::Tcp(_) => Time::NEVER,
-            Way::Ether(stations) => stations.flush(port, now),
+            Way::Ether(stations) => stations.flush(port, self.node.alive(), now),
         };
         for ticket in self.effects.released.drain(..) {
             let Ticket { worker, number } = ticket;
@@ -339,41 +335,6 @@ impl Backbone {
             end => end,
         };
     }
-
-    /// Takes the whole frames off the front of what came from another node.
-    fn take_frames(&mut self, coming: &mut Vec<u8>, now: Time) -> Result<(), wire::WireError> {
-        let most = frame_max(&self.shared);
-        let length = |bytes: &[u8]| wire::length(bytes, most);
-        let taken = take_frames(coming, most.min(1 << 20), length, |frame| {
-            self.with(|node, local, now, out| node.frame(frame, local, now, out));
-            Ok(())
-        });
-        // A long frame may take a while.
-        if let Some(from) = wire::sender(coming, self.node.terms().digest()) {
-            self.node.heard(from, now);
-        }
-        taken
-    }
-
-    /// Who a line goes to says something on it: that it refuses this node.
-    fn answered(&mut self, id: ConnectionId, bytes: &[u8], now: Time) {
-        let (Way::Tcp(lines), node) = (&mut self.way, &mut self.node) else {
-            return;
-        };
-        let Some(mut answer) = lines.take_answer(id) else {
-            return;
-        };
-        answer.extend_from_slice(bytes);
-        let length = |bytes: &[u8]| wire::length(bytes, REFUSAL_MAX);
-        let taken = take_frames(&mut answer, 0, length, |frame| {
-            node.answered(frame, now);
-            Ok(())
-        });
-        // What is none is not kept.
-        if taken.is_ok() {
-            lines.keep_answer(id, answer);
-        }
-    }
 }
 
 /// Where the nodes of these places are.
@@ -403,31 +364,14 @@ impl Handler for Backbone {
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
-        let Way::Tcp(lines) = &mut self.way else {
-            return;
-        };
-        let Some(mut coming) = lines.take_coming(id, now) else {
-            return self.answered(id, bytes, now);
-        };
-        coming.extend_from_slice(bytes);
-        let taken = self.take_frames(&mut coming, now);
-        let refusal = std::mem::take(&mut self.effects.refusal);
-        if let Way::Tcp(lines) = &mut self.way {
-            match taken {
-                Ok(()) => {
-                    lines.keep_coming(id, coming);
-                    if !refusal.is_empty() {
-                        lines.answer(port, id, &refusal);
-                    }
-                }
-                Err(error) => lines.refuse(port, id, &error, now),
-            }
-        }
+        self.came_on_line(port, id, bytes, now);
     }
 
-    fn connected(&mut self, _: &mut dyn Port, id: ConnectionId, _: Time) {
-        if let Way::Tcp(lines) = &mut self.way {
-            lines.connected(id);
+    fn connected(&mut self, _: &mut dyn Port, id: ConnectionId, now: Time) {
+        if let Way::Tcp(lines) = &mut self.way
+            && let Some(node) = lines.connected(id)
+        {
+            self.node.connected(node, now);
         }
     }
 
@@ -451,35 +395,7 @@ impl Handler for Backbone {
         now: Time,
     ) {
         for datagram in datagrams {
-            let Way::Ether(stations) = &mut self.way else {
-                return;
-            };
-            let (from, mut coming) = match stations.take(datagram, now) {
-                Came::Nothing => continue,
-                Came::Otherwise {
-                    from,
-                    digest,
-                    theirs,
-                } => {
-                    // Over Ethernet it does not say whether it serves something: it may.
-                    if self.node.refuse(from, digest, theirs, true, now) {
-                        stations.greet(port, datagram.peer, from);
-                    }
-                    continue;
-                }
-                Came::From(from) => (from, stations.take_coming(from)),
-            };
-            self.node.heard(from, now);
-            let taken = self.take_frames(&mut coming, now);
-            if let Err(error) = &taken
-                && let Some(left_out) = self.refusals.line(now)
-            {
-                let node = from + 1;
-                tracing::warn!(%error, node, left_out, "what a node sends is dropped");
-            }
-            if let Way::Ether(stations) = &mut self.way {
-                stations.keep_coming(from, coming, taken.is_ok());
-            }
+            self.came_over_ethernet(port, datagram, now);
         }
     }
 
@@ -545,7 +461,7 @@ impl rhythm_net::Worker for Backbone {
                 self.fenced[worker] = fence.max(self.fenced[worker]);
                 let all = self.fenced.iter().min().copied();
                 if let Some(fence) = all.filter(|_| all > before) {
-                    self.with(|node, _, _, _| node.fenced(fence));
+                    self.with(|node, _, now, out| node.fenced(fence, now, out));
                 }
             }
         }

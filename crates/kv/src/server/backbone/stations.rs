@@ -55,8 +55,9 @@ impl Stations {
     }
 
     /// Sends what may be sent now. When this is to be called again at the latest.
-    pub(super) fn flush(&mut self, port: &mut dyn Port, now: Time) -> Time {
-        self.ether.flush(now, |node, is_met, carried| {
+    /// Of the nodes in `alive`, a bit each, it is known otherwise that they are there.
+    pub(super) fn flush(&mut self, port: &mut dyn Port, alive: u64, now: Time) -> Time {
+        self.ether.flush(alive, now, |node, is_met, carried| {
             let to = match is_met {
                 true => self.places[node],
                 false => self.everybody,
@@ -70,10 +71,17 @@ impl Stations {
     /// A frame of the link came.
     pub(super) fn take<'a>(&mut self, frame: &Datagram<'a>, now: Time) -> Came<'a> {
         let came = self.ether.take(frame.bytes, now);
-        if let Came::From(from) = came {
+        if let Came::From(from) | Came::Met(from) = came {
             self.places[from] = frame.peer;
         }
         came
+    }
+
+    /// Says to another node of a number that it is refused: who counts, and where that is.
+    pub(super) fn refuse(&mut self, port: &mut dyn Port, to: SocketAddr, node: usize) {
+        let at = hardware_address(self.places[node]);
+        let carried = self.ether.refusal(node, at.as_bytes());
+        self.out.push_whole(port, SOCKET, to, &carried);
     }
 
     /// Says to who is refused, and is there, what this node was told.
@@ -93,5 +101,27 @@ impl Stations {
             true => *self.ether.coming(from) = coming,
             false => self.ether.begin_anew(from),
         }
+    }
+}
+
+/// The address of a station as people write it. It lies in the link-local one of IPv6 that stands
+/// for it (RFC 4291, appendix A).
+fn hardware_address(of: SocketAddr) -> String {
+    let SocketAddr::V6(of) = of else {
+        return of.to_string();
+    };
+    let [.., a, b, c, _, _, d, e, f] = of.ip().octets();
+    let parts = [a ^ 2, b, c, d, e, f].map(|part| format!("{part:02x}"));
+    parts.join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_station_is_called_by_its_hardware_address() {
+        let of = "[fe80::5054:ff:feab:cdef%7]:34997".parse().unwrap();
+        assert_eq!(hardware_address(of), "52:54:00:ab:cd:ef");
     }
 }

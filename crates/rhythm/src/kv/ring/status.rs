@@ -153,11 +153,12 @@ fn tell(stats: &BTreeMap<String, String>) -> Result<(String, bool)> {
         let of = |what: &str| of(&format!("{name}:{what}"));
         let is_there = of("alive") == "1";
         let there = match is_there {
-            true => "there",
-            false if of("refused") == "1" => {
-                "not there: it was told something else, or refuses this one (see the log)"
-            }
-            false => "not there",
+            true => "there".to_owned(),
+            false if of("refused") == "1" => match of("why") {
+                "" => "not there: it is refused, or refuses this one (see the log)".to_owned(),
+                why => format!("not there: {why}"),
+            },
+            false => "not there".to_owned(),
         };
         let behind = match of("unacknowledged") {
             "0" => String::new(),
