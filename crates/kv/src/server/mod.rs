@@ -29,7 +29,7 @@ use crate::shared::{Settings, Shared, Start};
 use crate::store::{CasIds, FileError, OpenError, Store, StoreError, StoreOptions};
 use crate::wire::Users;
 use backbone::Backbone;
-use orders::{Order, RingOrder};
+use orders::{GRACE, Order, RingOrder};
 use prepare::Preparer;
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{
@@ -47,8 +47,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use worker::{Ring, Worker, held_least};
 
-/// How long a server that ends gracefully waits for its clients to take their answers.
-const GRACE: Duration = Duration::from_secs(5);
 /// Places for clients that are turned away or wait, beside those of the clients that are let in.
 const PLACES_BESIDE: usize = 1024;
 /// The nice value of the ring's thread.

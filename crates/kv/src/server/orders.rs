@@ -8,6 +8,9 @@ use rhythm_net::Inbox;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long a server that ends gracefully waits for its clients to take their answers.
+pub(super) const GRACE: Duration = Duration::from_secs(5);
+
 /// What a worker is asked.
 #[derive(Debug)]
 pub(super) enum Order {

@@ -1,5 +1,5 @@
-//! etcd is away for longer than a lease, or comes back with nothing: all leases end, though all nodes
-//! are there, and one after the other has another.
+//! etcd is away for longer than a lease, or comes back with nothing: all leases end, though all
+//! nodes are there, and one after the other has another.
 
 use crate::stall::{NODES, Ring};
 use rhythm_kv::ring::Options;

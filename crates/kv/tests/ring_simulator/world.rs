@@ -194,7 +194,8 @@ pub(crate) fn run(seed: u64) -> Counts {
         true => scheme.slots(),
         false => scheme.placement(names.iter().map(|name| (name.as_str(), 4711))),
     };
-    // Of its own, too: nodes of a ring answer reads from their copies, or those of a primary do not.
+    // Of its own, too: nodes of a ring answer reads from their copies, or those of a primary do
+    // not.
     let elsewhere = match Random::new(seed ^ 0xe15e).percent(30) {
         true if scheme == Scheme::Ring => Some(Elsewhere::Serve),
         true if scheme == Scheme::Primary => Some(Elsewhere::Forward),

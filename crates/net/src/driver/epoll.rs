@@ -20,8 +20,8 @@
 //! ready meanwhile. Interest is edge-triggered,
 //! which spares the kernel a second look at each ready socket; `sockets` says what is owed for it.
 //!
-//! `ready.rs` is step 3 for a socket, `accept.rs` lets clients in, `patient.rs` says who is patient,
-//! `heard.rs` up to when all is told, and `alarm.rs` ends a long wait.
+//! `ready.rs` is step 3 for a socket, `accept.rs` lets clients in, `patient.rs` says who is
+//! patient, `heard.rs` up to when all is told, and `alarm.rs` ends a long wait.
 
 mod accept;
 mod alarm;

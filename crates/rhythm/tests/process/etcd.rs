@@ -1,6 +1,7 @@
 //! `rhythm kv --ring etcd://`: three processes that etcd knows, of which one dies, one is stopped
 //! for a while, one is removed, or only its key; and etcd that is gone for a while, or forgets all.
-//! Every write that was confirmed is there, and it says how long nobody served the keys of who died.
+//! Every write that was confirmed is there, and it says how long nobody served the keys of who
+//! died.
 //!
 //! Needs Debian's `etcd-server`. `RHYTHM_KILLS=200` kills so many; without it each node once.
 

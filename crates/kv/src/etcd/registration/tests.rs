@@ -338,7 +338,7 @@ fn an_end_waits_two_seconds_for_an_etcd_that_does_not_answer() {
     let begun = clock::monotonic();
     drop(kept);
     let took = clock::monotonic().since(begun);
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert!(took < Duration::from_millis(3500), "{took:?}");
 }
 
 /// Who has another lease is told first who is there by then: they may have taken what it served.

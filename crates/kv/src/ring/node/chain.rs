@@ -309,19 +309,22 @@ impl Node {
             if is_stuck {
                 let chain = &mut self.chains[range];
                 chain.pause = match chain.tail {
-                    Some(_) => AGAIN,
-                    None => (2 * chain.pause).clamp(AGAIN, AGAIN_MAX),
+                    None if chain.tried == chain.nodes => (2 * chain.pause).min(AGAIN_MAX),
+                    _ => AGAIN,
                 };
                 chain.again_at = now + chain.pause;
+                chain.tried = chain.nodes.clone();
             }
             self.unchain(range, local);
         } else if self.chains[range].is_new {
             self.send_open(range, local);
         }
-        if is_chained || !is_fit || now < self.chains[range].again_at {
+        let nodes: Vec<u8> = self.in_order(range).map(|node| node as u8).collect();
+        let chain = &self.chains[range];
+        let pauses = now < chain.again_at && chain.tried == nodes;
+        if is_chained || !is_fit || pauses {
             return self.tell_tail(range);
         }
-        let nodes = self.in_order(range).map(|node| node as u8).collect();
         self.batch += 1;
         let batch = self.batch;
         let chain = &mut self.chains[range];

@@ -36,8 +36,9 @@ pub(super) struct Chain {
     /// When something last passed, and when a chain may begin again.
     pub(super) moved_at: Time,
     pub(super) again_at: Time,
-    /// How long that was after the last of which nothing came.
+    /// How long that was after the last of which nothing came, and of which nodes that was.
     pub(super) pause: Duration,
+    pub(super) tried: Vec<u8>,
     /// The batch with which all others know what they have of it, and that they may not read.
     pub(super) settled: u64,
     /// What is open is to be sent to whoever is to have it now.

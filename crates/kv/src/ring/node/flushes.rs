@@ -6,7 +6,7 @@
 //! or is the one that is there: a clock that was set back makes it look like an earlier one.
 
 use super::super::wire::Flush;
-use super::life;
+use super::peer::life;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The last flush of those said at one node, as long as not all have said it.

@@ -74,6 +74,11 @@ impl Node {
             number,
             revision,
         } = lease;
+        // A lease under which nobody is registered yet: it is told of once more when one is.
+        if until == Time::ZERO {
+            self.lease.until = until;
+            return;
+        }
         let is_same = self.lease.number == number;
         if self.lease.number == 0 {
             // Nobody is to take what it serves because he does not know of it.
@@ -187,6 +192,8 @@ impl Node {
                 let node = self.view.name(server);
                 tracing::warn!(range, node, "who serves a range is not heard");
                 self.may_miss(range);
+                // Others, who were heard, have what was confirmed without this one.
+                self.counts[range] = self.counts[range].saturating_sub(1);
                 self.stop_reading(range);
                 self.incoming[range] = None;
                 self.syncs[range].fill(Sync::None);

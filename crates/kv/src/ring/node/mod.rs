@@ -37,10 +37,11 @@
 //!
 //! And the range is taken, where who served it is dead, by the first that says that it has it, one
 //! whose copy counts under the last epoch before all others; where nobody does, by the first that
-//! is there, without what it may have had of it before it was told to drop that. With leases, only by one that has just heard all others; and nobody serves anything
-//! before all others know of it, so that who is not in a roster, and claims a range, was let go.
-//! Where nobody there has it, it is taken by who had it under the last claim, or else the first, and
-//! not while one may have it who was let go and is alive (`outside.rs`).
+//! is there, without what it may have had of it before it was told to drop that. With leases, only
+//! by one that has just heard all others; and nobody serves anything before all others know of it,
+//! so that who is not in a roster, and claims a range, was let go. Where nobody there has it, it is
+//! taken by who had it under the last claim, or else the first, and not while one may have it who
+//! was let go and is alive (`outside.rs`).
 //!
 //! Memory is bounded: what neighbors have not taken, by `queue_max` each, from which on the view
 //! says that writes which they are to have are to wait, and half as much of ranges that they are

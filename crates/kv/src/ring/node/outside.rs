@@ -1,5 +1,5 @@
-//! Nodes that are in the roster no more, and may be alive, with all they had: where etcd is away, or
-//! comes back with nothing, all leases end, and one after the other has another.
+//! Nodes that are in the roster no more, and may be alive, with all they had: where etcd is away,
+//! or comes back with nothing, all leases end, and one after the other has another.
 //!
 //! A range that nobody in the roster has complete is not begun with nothing
 //!
@@ -14,23 +14,13 @@
 
 use super::super::wire::{Claim, Head, Stay};
 use super::lease::CUT_OFF;
+use super::peer::Outside;
 use super::{Node, bits};
 use rhythm_net::Time;
 use std::time::Duration;
 
 /// How long those who may be alive are looked for, in times that one is silent before it is dead.
 const LOOKS: u32 = 2;
-
-/// What a node says that is not in the roster.
-#[derive(Clone, Debug)]
-pub(super) struct Outside {
-    heard: Time,
-    /// The ranges that it has complete, a bit each, under a claim that is no older than the one
-    /// that is known here.
-    has: u64,
-    /// As it says of itself (`Node::counts`).
-    counts: Vec<u64>,
-}
 
 impl Node {
     /// A node that is not in the roster said something to all.

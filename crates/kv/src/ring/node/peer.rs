@@ -1,7 +1,6 @@
 //! Another node.
 
 use super::super::link::Link;
-use super::outside::Outside;
 use rhythm_net::Time;
 
 /// A node that begins has sessions from a multiple of so many on, and no more than these: so others
@@ -11,6 +10,17 @@ pub const SESSIONS: u64 = 1 << 20;
 /// Which life of a node a session is of.
 pub(in super::super) fn life(session: u64) -> u64 {
     session / SESSIONS
+}
+
+/// What a node says that is not in the roster.
+#[derive(Clone, Debug)]
+pub(super) struct Outside {
+    pub(super) heard: Time,
+    /// The ranges that it has complete, a bit each, under a claim that is no older than the one
+    /// that is known here.
+    pub(super) has: u64,
+    /// As it says of itself (`Head::counts`).
+    pub(super) counts: Vec<u64>,
 }
 
 /// A life of a node that speaks beside the one that is there.

@@ -3,7 +3,7 @@
 
 use super::super::link::Link;
 use super::super::wire::Head;
-use super::peer::{Second, life};
+use super::peer::life;
 use super::{Effects, Node, Sync};
 use rhythm_net::Time;
 
@@ -67,9 +67,15 @@ impl Node {
     /// Whether a node was just lost whose next life speaks, and counts with the next frame: it may
     /// serve something by now.
     pub(super) fn is_succeeded(&self, now: Time) -> bool {
-        let speaks = |second: Second| now.since(second.heard) < self.options.dead_after;
         let mut lost = self.others().filter(|node| !self.is_alive(*node));
-        lost.any(|node| self.peers[node].second.is_some_and(speaks))
+        lost.any(|node| {
+            let peer = &self.peers[node];
+            peer.second.is_some_and(|second| {
+                // An earlier one may never count: it may not hear this node.
+                let is_later = second.life > life(peer.last_session);
+                is_later && now.since(second.heard) < self.options.dead_after
+            })
+        })
     }
 
     /// Whether a frame is of a life of its sender that took nothing, while another spoke that may.

@@ -213,8 +213,8 @@ impl Node {
         }
     }
 
-    /// Whether another says that it has a range, and may miss what this node has of it: it was given
-    /// up, and is there again, and who served the range died before he told it.
+    /// Whether another says that it has a range, and may miss what this node has of it: it was
+    /// given up, and is there again, and who served the range died before he told it.
     fn is_behind(&self, node: usize, range: usize) -> bool {
         let peer = &self.peers[node];
         let has = peer.complete & 1 << range != 0;

@@ -106,7 +106,7 @@ impl Node {
 
     /// Another node says that one of this one's name counts there, of this session and at this
     /// place. Where that is this one, it is not reached.
-    pub fn refused_by(&mut self, by: usize, session: u64, at: &str, now: Time) {
+    pub(crate) fn refused_by(&mut self, by: usize, session: u64, at: &str, now: Time) {
         let mine = self.peers.get(by).map_or(0, |peer| life(peer.mine));
         let of = (by, life(session));
         if !self.refused.contains_key(&of) {

@@ -1,5 +1,5 @@
-//! What comes of other nodes, on connections and in Ethernet frames: whole frames go to the node, and
-//! who is refused is told so where it speaks.
+//! What comes of other nodes, on connections and in Ethernet frames: whole frames go to the node,
+//! and who is refused is told so where it speaks.
 
 use super::{Backbone, Way, frame_max};
 use crate::lines::take_frames;

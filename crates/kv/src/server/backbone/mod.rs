@@ -12,8 +12,7 @@ mod coming;
 mod leaving;
 mod stations;
 
-use super::GRACE;
-use super::orders::{Forward, Order, RingOrder, Told};
+use super::orders::{Forward, GRACE, Order, RingOrder, Told};
 use crate::class::{Class, Classes};
 use crate::etcd::{News, Registration};
 use crate::execute::{Parsed, Turn};
