@@ -142,7 +142,7 @@ fn where_nothing_is_evicted_a_touch_needs_no_room() {
     assert!(refused.is_some_and(|key| key > 1000), "{refused:?}");
     assert_eq!(answer, "SERVER_ERROR out of memory storing object\r\n");
     let got = format!("TOUCHED\r\nVALUE k2 0 1000\r\n{value}\r\nEND\r\nHD t30000\r\n");
-    let sent = "touch k1 10000\r\ngat 20000 k2\r\nmg k3 t T30000\r\n";
+    let sent = "touch k1 10000\r\ngat 20000 k2\r\nmg k3 T30000 t\r\n";
     expect(client.get_mut(), sent, &got);
     for (key, least) in [("k1", 9_000), ("k2", 19_000), ("k3", 29_000)] {
         let mg = format!("mg {key} t\r\n");
