@@ -1,7 +1,6 @@
 //! Several clients that write the same keys at all nodes of a ring whose nodes are well, though
 //! what one says to another takes long now and then: whether what they are told could have been
-//! told by one machine. The search is `todc-utils`'s, as for keyspaces; a register's rules are
-//! here.
+//! told by one machine. The search is `todc-utils`'s, as for keyspaces; the rules are here.
 
 use crate::cluster::{Answer, Op};
 use crate::random::Random;
