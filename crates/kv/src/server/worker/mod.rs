@@ -508,6 +508,7 @@ impl rhythm_net::Worker for Worker {
                 self.ends_at = Some(now + within);
                 // This turn may be over for some that have sent something.
                 self.looks = 2 + self.clients.len() / LOOKED_AT;
+                self.is_closing_idle = true;
             }
         }
     }

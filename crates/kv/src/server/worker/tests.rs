@@ -509,6 +509,11 @@ fn what_has_come_is_answered_before_it_ends() {
     assert_eq!(alone.turn(early, b"mn\r\n"), b"MN\r\n");
     assert_eq!(alone.turn(late, b"mn\r\n"), b"MN\r\n");
     assert!(!alone.worker.finished());
+    assert_eq!(
+        alone.worker.wake_at(),
+        Some(Time::ZERO),
+        "nobody is waited for"
+    );
     let is_there = |alone: &Alone, id| alone.worker.clients.get(id).is_some();
     // More than one turn executes: the rest of it has come, too.
     let many = b"stats\r\n".repeat(STATS_MAX + 5);
@@ -521,6 +526,10 @@ fn what_has_come_is_answered_before_it_ends() {
     assert_eq!(rest.iter().map(|one| ends(&one.sent)).sum::<usize>(), 5);
     // Who has not taken all has until then.
     assert!(is_there(&alone, slow) && !alone.worker.finished());
+    assert!(
+        alone.worker.wake_at() > Some(alone.now),
+        "it waits for who is slow"
+    );
     let mut taken = 0;
     while is_there(&alone, slow) {
         alone.port.at(slow).room = 1 << 20;
