@@ -320,7 +320,8 @@ impl World {
             Event::Renew(node, _) | Event::Renewed(node, ..) | Event::Members(node, ..) => {
                 self.stopped[node].max(self.unreached[node])
             }
-            Event::Back(node) => self.unreached[node],
+            // Those who have no lease, and did not know it, would not speak to it.
+            Event::Back(_) => self.unreached.iter().copied().max().unwrap_or(0),
             _ => 0,
         };
         if comes_at > self.now {
