@@ -8,7 +8,11 @@
 //! and begins anew when all have heard that: what goes down a chain may overtake it.
 //!
 //! Where two nodes meet, each says first of what it heard: what follows was written since. So none
-//! waits for one who does not say it, as the two did not know each other when he did.
+//! waits for one who does not say it, as the two did not know each other when he did. One that has
+//! nothing yet has heard of it by that. One that has something may have missed it long ago, and
+//! others written there since: it goes on as it is. Should it hear of the flush all the same, what
+//! it has from those who heard sooner, and they from it, is not what it would be: they begin anew
+//! with each other.
 //!
 //! Keys that came of who served a range, and had not heard yet, are gone when another serves it:
 //! all who have copies drop them then, and so does that one, before anybody writes them again.
@@ -24,16 +28,25 @@
 //! second comes. Were it known to all, their seconds would not begin at one moment, and who came in
 //! between would not hear of it.
 
+use super::super::link::Link;
 use super::super::local::Local;
 use super::super::wire::{Flush, Message};
+use super::effects::Effects;
+use super::progress::IncomingStage;
 use super::{Node, bits};
+use rhythm_net::Time;
+
+/// By way of so many nodes, one behind the other, each of which takes nothing for as long as it may,
+/// a flush comes to those that hear of it.
+const HOPS: u32 = 4;
 
 impl Node {
     /// A client of this node flushed all items here. The nodes that are told, a bit each.
     pub(super) fn flush_all(&mut self, local: &Local<'_, '_>) -> u64 {
         self.flushes.set_due(None);
         let flush = self.flushes.next(self.me);
-        self.say_flush(flush, None, local)
+        let say = |link: &mut Link| link.write_flush(flush);
+        self.say_flush(flush, 0, say, local)
     }
 
     /// A client of this node has all items go in a second of its store's clock. It takes the place
@@ -50,17 +63,32 @@ impl Node {
     }
 
     /// Another node says that all items are gone.
-    pub(super) fn flushed(&mut self, from: usize, flush: Flush, local: &mut Local<'_, '_>) {
-        if self.flushes.is_new(flush) {
-            local.flush();
-            self.say_flush(flush, Some(from), local);
-            return;
+    pub(super) fn flushed(
+        &mut self,
+        from: usize,
+        flush: Flush,
+        local: &mut Local<'_, '_>,
+        out: &mut Effects,
+    ) {
+        if !self.flushes.is_new(flush) {
+            return self.flush_heard(from, flush, local);
         }
-        self.flush_heard(from, flush, local);
+        local.flush();
+        let sooner = self.flushes.said_by(flush);
+        let say = |link: &mut Link| link.write_flush(flush);
+        self.say_flush(flush, 1 << from, say, local);
+        for node in bits(sooner) {
+            self.begin_anew_with(node, out);
+        }
     }
 
     /// Another node has heard of this one. All that comes of it was written since.
     pub(super) fn flush_heard(&mut self, from: usize, flush: Flush, local: &mut Local<'_, '_>) {
+        if self.flushes.is_new(flush) && self.has_nothing() {
+            local.flush();
+            let say = |link: &mut Link| link.write(|out| Message::Heard(flush).write(out));
+            self.say_flush(flush, 1 << from, say, local);
+        }
         for key in self.flushes.said(flush, from) {
             local.remove(&key, |_| true);
         }
@@ -87,13 +115,47 @@ impl Node {
         self.flushes.take(|key| placement.range(key) == range)
     }
 
+    /// Gives up those that are open for longer than they can be on their way: somebody missed one.
+    pub(super) fn end_flushes(&mut self, now: Time) {
+        let most = HOPS * self.patience(self.options.stuck_after);
+        let before = Time::from_nanos(now.as_nanos().saturating_sub(most.as_nanos() as u64));
+        self.flushes.give_up(before);
+    }
+
     pub(super) fn drop_flushed(&mut self, local: &mut Local<'_, '_>) {
         for key in self.flushes.take_gone() {
             local.remove(&key, |_| true);
         }
     }
 
-    fn say_flush(&mut self, flush: Flush, from: Option<usize>, local: &Local<'_, '_>) -> u64 {
+    /// Whether nothing that it has will count: what it is sent comes when it is ready.
+    fn has_nothing(&self) -> bool {
+        let mut incoming = self.incoming.iter().flatten();
+        self.complete == 0 && incoming.all(|of| of.stage == IncomingStage::Waiting)
+    }
+
+    /// What this node has of another is to be sent anew, and the other way round.
+    fn begin_anew_with(&mut self, node: usize, out: &mut Effects) {
+        let now = self.looked_at;
+        for range in 0..self.ranges() {
+            if usize::from(self.claims[range].node) == node {
+                self.complete &= !(1 << range);
+                self.stop_reading(range);
+            }
+        }
+        self.peers[node].mine += 1;
+        self.lose(node, now, out);
+        self.await_told(1 << node, now);
+    }
+
+    /// All others are told, who are to say it, too, but for these.
+    fn say_flush(
+        &mut self,
+        flush: Flush,
+        but: u64,
+        say: impl Fn(&mut Link),
+        local: &Local<'_, '_>,
+    ) -> u64 {
         // What of the chains is sent anew by that and written since is sent again behind the flush,
         // when who wrote it hands it over.
         self.unchain_all(local);
@@ -101,11 +163,11 @@ impl Node {
         self.batch += 1;
         for node in bits(others) {
             let link = &mut self.peers[node].link;
-            link.write_flush(flush);
+            say(link);
             link.mark(self.batch);
         }
-        let unheard = from.map_or(others, |from| others & !(1 << from));
-        self.flushes.begin(flush, unheard, self.batch);
+        let now = self.looked_at;
+        self.flushes.begin(flush, others & !but, self.batch, now);
         others
     }
 }

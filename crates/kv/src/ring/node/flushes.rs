@@ -5,12 +5,14 @@
 //! were heard, too, or go with it.
 
 use super::super::wire::Flush;
+use rhythm_net::Time;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The last flush of those said at one node, as long as not all have said it.
 #[derive(Debug)]
 struct Open {
     flush: Flush,
+    began: Time,
     /// The nodes that have not, a bit each.
     unheard: u64,
     /// Keys that came of these since, and of which of them each came last.
@@ -76,6 +78,11 @@ impl Flushes {
         self.open.retain(|open| open.unheard != 0);
     }
 
+    /// Who has not said one that began before this will not: he missed it.
+    pub(super) fn give_up(&mut self, before: Time) {
+        self.open.retain(|open| open.began >= before);
+    }
+
     /// Takes the keys out of a range that came of whoever served it, and wait for what he says: he
     /// does not serve it any more, and another may have written them since.
     pub(super) fn take(&mut self, is_of_it: impl Fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
@@ -134,20 +141,26 @@ impl Flushes {
         heard.is_some_and(|last| *last < place(flush))
     }
 
-    /// A new flush is said with a batch; these others are to say it, too.
-    pub(super) fn begin(&mut self, flush: Flush, others: u64, batch: u64) {
-        self.batch = batch;
-        self.heard[usize::from(flush.by)] = place(flush);
+    /// The nodes that said it, or one behind it, a bit each.
+    pub(super) fn said_by(&self, flush: Flush) -> u64 {
         let has_said = |(of, last): (&(usize, u8), &(u64, u32))| {
             (of.1 == flush.by && *last >= place(flush)).then_some(1_u64 << of.0)
         };
         let said = self.since.iter().filter_map(has_said);
-        let unheard = others & !said.fold(0, |set, node| set | node);
+        said.fold(0, |set, node| set | node)
+    }
+
+    /// A new flush is said with a batch; these others are to say it, too.
+    pub(super) fn begin(&mut self, flush: Flush, others: u64, batch: u64, now: Time) {
+        self.batch = batch;
+        self.heard[usize::from(flush.by)] = place(flush);
+        let unheard = others & !self.said_by(flush);
         match self.open.iter_mut().find(|open| open.flush.by == flush.by) {
             // Keys that came before the one before it go with it, too.
-            Some(open) => (open.flush, open.unheard) = (flush, unheard),
+            Some(open) => (open.flush, open.unheard, open.began) = (flush, unheard, now),
             None => self.open.push(Open {
                 flush,
+                began: now,
                 unheard,
                 came: HashMap::new(),
             }),

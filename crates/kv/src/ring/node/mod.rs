@@ -349,7 +349,7 @@ impl Node {
                     local.remove(key, |_| true);
                 }
             }
-            Message::Flush(flush) => self.flushed(from, flush, local),
+            Message::Flush(flush) => self.flushed(from, flush, local, out),
             Message::Heard(flush) => self.flush_heard(from, flush, local),
             Message::Begin(of, number) => self.begin(from, of, number, local.now()),
             Message::Ready(of, number) => self.ready(from, of, number),
@@ -396,6 +396,7 @@ impl Node {
                 }
             }
         }
+        self.end_flushes(now);
         self.flush_if_due(local);
         self.proceed(local, now);
         self.step(local, now);

@@ -160,4 +160,28 @@ fn nobody_waits_for_one_who_said_it_before_they_knew_each_other() {
     all[2].hears(0, Message::Heard(late));
     all[2].hears(1, Message::Flush(late));
     assert!(!all[2].node.flushes.is_under_way());
+    // Or be the only one who ever does.
+    all[2].node.complete = 0;
+    all[2].hears(0, Message::Heard(flush(0, 8)));
+    assert!(all[2].node.flushes.is_under_way());
+    (40..1000).for_each(|step| pass(&mut all, 10 * step, None));
+    assert!(!all[2].node.flushes.is_under_way());
+}
+
+/// One that begins anew is sent what was written since, by those who have heard, before it hears of
+/// the flush by another.
+#[test]
+fn who_hears_late_of_a_flush_has_what_was_written_since() {
+    for has_something in [false, true] {
+        let mut one = One::new(2);
+        one.knows([0, 1], 0);
+        one.node.complete = u64::from(has_something);
+        one.hears(0, Message::Heard(flush(1, 1)));
+        one.hears(0, Message::Put(OF, put(b"a")));
+        one.hears(1, Message::Flush(flush(1, 1)));
+        // Or it is sent all of it once more.
+        assert_eq!(one.has(b"a"), !has_something);
+        assert_eq!(one.node.is_alive(0), !has_something);
+        assert_eq!(one.node.complete, 0);
+    }
 }
