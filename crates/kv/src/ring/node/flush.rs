@@ -9,10 +9,10 @@
 //!
 //! Where two nodes meet, each says first of what it heard: what follows was written since. So none
 //! waits for one who does not say it, as the two did not know each other when he did. One that has
-//! nothing yet has heard of it by that. One that has something may have missed it long ago, and
-//! others written there since: it goes on as it is. Should it hear of the flush all the same, what
-//! it has from those who heard sooner, and they from it, is not what it would be: they begin anew
-//! with each other.
+//! nothing yet has heard of it by that, and waits for nobody: others may have missed it. One that
+//! has something may have missed it long ago, and others written there since: it goes on as it is.
+//! Should it be said in the end by one who had not heard, or to one, then what the two have of each
+//! other is not what it would be: they begin anew.
 //!
 //! Keys that came of who served a range, and had not heard yet, are gone when another serves it:
 //! all who have copies drop them then, and so does that one, before anybody writes them again.
@@ -34,19 +34,15 @@ use super::super::wire::{Flush, Message};
 use super::effects::Effects;
 use super::progress::IncomingStage;
 use super::{Node, bits};
-use rhythm_net::Time;
-
-/// By way of so many nodes, one behind the other, each of which takes nothing for as long as it may,
-/// a flush comes to those that hear of it.
-const HOPS: u32 = 4;
 
 impl Node {
     /// A client of this node flushed all items here. The nodes that are told, a bit each.
     pub(super) fn flush_all(&mut self, local: &Local<'_, '_>) -> u64 {
         self.flushes.set_due(None);
         let flush = self.flushes.next(self.me);
-        let say = |link: &mut Link| link.write_flush(flush);
-        self.say_flush(flush, 0, say, local)
+        let others = self.tell_flush(|link| link.write_flush(flush), local);
+        self.flushes.begin(flush, others, self.batch);
+        others
     }
 
     /// A client of this node has all items go in a second of its store's clock. It takes the place
@@ -70,14 +66,21 @@ impl Node {
         local: &mut Local<'_, '_>,
         out: &mut Effects,
     ) {
-        if !self.flushes.is_new(flush) {
-            return self.flush_heard(from, flush, local);
+        let mut anew = 0;
+        if self.flushes.is_new(flush) {
+            local.flush();
+            anew = self.flushes.said_by(flush);
+            let others = self.tell_flush(|link| link.write_flush(flush), local);
+            let unheard = others & !(1 << from);
+            self.flushes.begin(flush, unheard, self.batch);
+        } else if self.flushes.is_early(flush, from) {
+            match self.has_nothing() {
+                true => local.flush(),
+                false => anew = 1 << from,
+            }
         }
-        local.flush();
-        let sooner = self.flushes.said_by(flush);
-        let say = |link: &mut Link| link.write_flush(flush);
-        self.say_flush(flush, 1 << from, say, local);
-        for node in bits(sooner) {
+        self.flush_heard(from, flush, local);
+        for node in bits(anew) {
             self.begin_anew_with(node, out);
         }
     }
@@ -86,8 +89,9 @@ impl Node {
     pub(super) fn flush_heard(&mut self, from: usize, flush: Flush, local: &mut Local<'_, '_>) {
         if self.flushes.is_new(flush) && self.has_nothing() {
             local.flush();
-            let say = |link: &mut Link| link.write(|out| Message::Heard(flush).write(out));
-            self.say_flush(flush, 1 << from, say, local);
+            let heard = Message::Heard(flush);
+            self.tell_flush(|link| link.write(|out| heard.write(out)), local);
+            self.flushes.take_for_heard(flush, self.batch);
         }
         for key in self.flushes.said(flush, from) {
             local.remove(&key, |_| true);
@@ -113,13 +117,6 @@ impl Node {
     pub(super) fn take_flushed(&mut self, range: usize) -> Vec<Vec<u8>> {
         let placement = self.view.placement();
         self.flushes.take(|key| placement.range(key) == range)
-    }
-
-    /// Gives up those that are open for longer than they can be on their way: somebody missed one.
-    pub(super) fn end_flushes(&mut self, now: Time) {
-        let most = HOPS * self.patience(self.options.stuck_after);
-        let before = Time::from_nanos(now.as_nanos().saturating_sub(most.as_nanos() as u64));
-        self.flushes.give_up(before);
     }
 
     pub(super) fn drop_flushed(&mut self, local: &mut Local<'_, '_>) {
@@ -148,14 +145,8 @@ impl Node {
         self.await_told(1 << node, now);
     }
 
-    /// All others are told, who are to say it, too, but for these.
-    fn say_flush(
-        &mut self,
-        flush: Flush,
-        but: u64,
-        say: impl Fn(&mut Link),
-        local: &Local<'_, '_>,
-    ) -> u64 {
+    /// All others are told of a flush, with a batch. Their bits.
+    fn tell_flush(&mut self, tell: impl Fn(&mut Link), local: &Local<'_, '_>) -> u64 {
         // What of the chains is sent anew by that and written since is sent again behind the flush,
         // when who wrote it hands it over.
         self.unchain_all(local);
@@ -163,11 +154,9 @@ impl Node {
         self.batch += 1;
         for node in bits(others) {
             let link = &mut self.peers[node].link;
-            say(link);
+            tell(link);
             link.mark(self.batch);
         }
-        let now = self.looked_at;
-        self.flushes.begin(flush, others & !but, self.batch, now);
         others
     }
 }

@@ -5,14 +5,12 @@
 //! were heard, too, or go with it.
 
 use super::super::wire::Flush;
-use rhythm_net::Time;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The last flush of those said at one node, as long as not all have said it.
 #[derive(Debug)]
 struct Open {
     flush: Flush,
-    began: Time,
     /// The nodes that have not, a bit each.
     unheard: u64,
     /// Keys that came of these since, and of which of them each came last.
@@ -27,6 +25,8 @@ pub(super) struct Flushes {
     count: u32,
     /// Of each node, the life and the number of the last that was heard.
     heard: Vec<(u64, u32)>,
+    /// By whose flushes, up to which this node has heard of them by who had, and nobody said it.
+    early: BTreeMap<u8, (u64, u32)>,
     /// By node, and by whose flushes: the last of these that it heard before all that comes of it.
     since: BTreeMap<(usize, u8), (u64, u32)>,
     /// One of each node's, at most.
@@ -45,6 +45,7 @@ impl Flushes {
             life,
             count: 0,
             heard: vec![(0, 0); nodes],
+            early: BTreeMap::new(),
             since: BTreeMap::new(),
             open: Vec::new(),
             gone: BTreeSet::new(),
@@ -76,11 +77,6 @@ impl Flushes {
             open.came.retain(|_, server| *server != node);
         }
         self.open.retain(|open| open.unheard != 0);
-    }
-
-    /// Who has not said one that began before this will not: he missed it.
-    pub(super) fn give_up(&mut self, before: Time) {
-        self.open.retain(|open| open.began >= before);
     }
 
     /// Takes the keys out of a range that came of whoever served it, and wait for what he says: he
@@ -150,17 +146,31 @@ impl Flushes {
         said.fold(0, |set, node| set | node)
     }
 
-    /// A new flush is said with a batch; these others are to say it, too.
-    pub(super) fn begin(&mut self, flush: Flush, others: u64, batch: u64, now: Time) {
+    /// Whether this node took a flush for heard that was not said, and another says it now, who had
+    /// not heard.
+    pub(super) fn is_early(&self, flush: Flush, from: usize) -> bool {
+        let early = self.early.get(&flush.by);
+        let is_early = early.is_some_and(|last| place(flush) <= *last);
+        is_early && self.said_by(flush) & 1 << from == 0
+    }
+
+    /// One that was not said here counts as heard. Others are told so with a batch.
+    pub(super) fn take_for_heard(&mut self, flush: Flush, batch: u64) {
         self.batch = batch;
         self.heard[usize::from(flush.by)] = place(flush);
+        self.early.insert(flush.by, place(flush));
+    }
+
+    /// A new flush is said with a batch; these others are to say it, too.
+    pub(super) fn begin(&mut self, flush: Flush, others: u64, batch: u64) {
+        self.take_for_heard(flush, batch);
+        self.early.remove(&flush.by);
         let unheard = others & !self.said_by(flush);
         match self.open.iter_mut().find(|open| open.flush.by == flush.by) {
             // Keys that came before the one before it go with it, too.
-            Some(open) => (open.flush, open.unheard, open.began) = (flush, unheard, now),
+            Some(open) => (open.flush, open.unheard) = (flush, unheard),
             None => self.open.push(Open {
                 flush,
-                began: now,
                 unheard,
                 came: HashMap::new(),
             }),

@@ -303,8 +303,13 @@ impl Node {
                 peer.link.takes(self.options.again_after, now);
             }
             if head.seq > 0 && peer.link.accept(head.seq) {
+                let losses = self.peers[from].losses;
                 for message in Messages::new(messages) {
                     self.message(from, message, local, out);
+                    // What follows is of a session that is over.
+                    if self.peers[from].losses != losses {
+                        break;
+                    }
                 }
             }
         }
@@ -396,7 +401,6 @@ impl Node {
                 }
             }
         }
-        self.end_flushes(now);
         self.flush_if_due(local);
         self.proceed(local, now);
         self.step(local, now);
