@@ -8,7 +8,11 @@
 //! and begins anew when all have heard that: what goes down a chain may overtake it.
 //!
 //! Where two nodes meet, each says first of what it heard: what follows was written since. So none
-//! waits for one who does not say it, as the two did not know each other when he did.
+//! waits for one who does not say it, as the two did not know each other when he did. One that has
+//! nothing yet has heard of it by that, and waits for nobody: others may have missed it. One that
+//! has something may have missed it long ago, and others written there since: it goes on as it is.
+//! Should it be said in the end by one who had not heard, or to one, then what the two have of each
+//! other is not what it would be: they begin anew.
 //!
 //! Keys that came of who served a range, and had not heard yet, are gone when another serves it:
 //! all who have copies drop them then, and so does that one, before anybody writes them again.
@@ -24,8 +28,11 @@
 //! second comes. Were it known to all, their seconds would not begin at one moment, and who came in
 //! between would not hear of it.
 
+use super::super::link::Link;
 use super::super::local::Local;
 use super::super::wire::{Flush, Message};
+use super::effects::Effects;
+use super::progress::IncomingStage;
 use super::{Node, bits, life};
 
 impl Node {
@@ -33,7 +40,9 @@ impl Node {
     pub(super) fn flush_all(&mut self, local: &Local<'_, '_>) -> u64 {
         self.flushes.set_due(None);
         let flush = self.flushes.next(self.me);
-        self.say_flush(flush, None, local)
+        let others = self.tell_flush(|link| link.write_flush(flush), local);
+        self.flushes.begin(flush, others, self.batch);
+        others
     }
 
     /// A client of this node has all items go in a second of its store's clock. It takes the place
@@ -50,19 +59,40 @@ impl Node {
     }
 
     /// Another node says that all items are gone.
-    pub(super) fn flushed(&mut self, from: usize, flush: Flush, local: &mut Local<'_, '_>) {
-        let by = self.peers.get(usize::from(flush.by));
-        let present = by.map_or(0, |by| life(by.session));
-        if self.flushes.is_new(flush, present) {
+    pub(super) fn flushed(
+        &mut self,
+        from: usize,
+        flush: Flush,
+        local: &mut Local<'_, '_>,
+        out: &mut Effects,
+    ) {
+        let mut anew = 0;
+        if self.is_new_flush(flush) {
             local.flush();
-            self.say_flush(flush, Some(from), local);
-            return;
+            anew = self.flushes.said_by(flush);
+            let others = self.tell_flush(|link| link.write_flush(flush), local);
+            let unheard = others & !(1 << from);
+            self.flushes.begin(flush, unheard, self.batch);
+        } else if self.flushes.is_early(flush, from) {
+            match self.has_nothing() {
+                true => local.flush(),
+                false => anew = 1 << from,
+            }
         }
         self.flush_heard(from, flush, local);
+        for node in bits(anew) {
+            self.begin_anew_with(node, out);
+        }
     }
 
     /// Another node has heard of this one. All that comes of it was written since.
     pub(super) fn flush_heard(&mut self, from: usize, flush: Flush, local: &mut Local<'_, '_>) {
+        if self.is_new_flush(flush) && self.has_nothing() {
+            local.flush();
+            let heard = Message::Heard(flush);
+            self.tell_flush(|link| link.write(|out| heard.write(out)), local);
+            self.flushes.take_for_heard(flush, self.batch);
+        }
         for key in self.flushes.said(flush, from) {
             local.remove(&key, |_| true);
         }
@@ -95,7 +125,37 @@ impl Node {
         }
     }
 
-    fn say_flush(&mut self, flush: Flush, from: Option<usize>, local: &Local<'_, '_>) -> u64 {
+    /// Whether this node has not heard of a flush yet.
+    fn is_new_flush(&self, flush: Flush) -> bool {
+        let by = self.peers.get(usize::from(flush.by));
+        let present = by.map_or(0, |by| life(by.session));
+        self.flushes.is_new(flush, present)
+    }
+
+    /// Whether nothing that it has will count: what it is sent comes when it is ready.
+    fn has_nothing(&self) -> bool {
+        let mut incoming = self.incoming.iter().flatten();
+        self.complete == 0 && incoming.all(|of| of.stage == IncomingStage::Waiting)
+    }
+
+    /// What this node has of another is to be sent anew, and the other way round.
+    fn begin_anew_with(&mut self, node: usize, out: &mut Effects) {
+        let now = self.looked_at;
+        for range in 0..self.ranges() {
+            if usize::from(self.claims[range].node) == node {
+                self.is_old(range);
+                self.stop_reading(range);
+            }
+        }
+        self.peers[node].mine += 1;
+        // It is well, and goes on to serve what it serves.
+        self.peers[node].anew_until = now + self.options.dead_after;
+        self.lose(node, now, out);
+        self.await_told(1 << node, now);
+    }
+
+    /// All others are told of a flush, with a batch. Their bits.
+    fn tell_flush(&mut self, tell: impl Fn(&mut Link), local: &Local<'_, '_>) -> u64 {
         // What of the chains is sent anew by that and written since is sent again behind the flush,
         // when who wrote it hands it over.
         self.unchain_all(local);
@@ -103,11 +163,9 @@ impl Node {
         self.batch += 1;
         for node in bits(others) {
             let link = &mut self.peers[node].link;
-            link.write_flush(flush);
+            tell(link);
             link.mark(self.batch);
         }
-        let unheard = from.map_or(others, |from| others & !(1 << from));
-        self.flushes.begin(flush, unheard, self.batch);
         others
     }
 }

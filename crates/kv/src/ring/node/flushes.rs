@@ -27,6 +27,8 @@ pub(super) struct Flushes {
     count: u32,
     /// Of each node, the life and the number of the last that was heard.
     heard: Vec<(u64, u32)>,
+    /// By whose flushes, up to which this node has heard of them by who had, and nobody said it.
+    early: BTreeMap<u8, (u64, u32)>,
     /// By node, and by whose flushes: the last of these that it heard before all that comes of it.
     since: BTreeMap<(usize, u8), (u64, u32)>,
     /// One of each node's, at most.
@@ -45,6 +47,7 @@ impl Flushes {
             life,
             count: 0,
             heard: vec![(0, 0); nodes],
+            early: BTreeMap::new(),
             since: BTreeMap::new(),
             open: Vec::new(),
             gone: BTreeSet::new(),
@@ -140,15 +143,35 @@ impl Flushes {
         *last < place(flush) || is_of_another && life(flush.life) == present
     }
 
-    /// A new flush is said with a batch; these others are to say it, too.
-    pub(super) fn begin(&mut self, flush: Flush, others: u64, batch: u64) {
-        self.batch = batch;
-        self.heard[usize::from(flush.by)] = place(flush);
+    /// The nodes that said it, or one behind it, a bit each.
+    pub(super) fn said_by(&self, flush: Flush) -> u64 {
         let has_said = |(of, last): (&(usize, u8), &(u64, u32))| {
             (of.1 == flush.by && *last >= place(flush)).then_some(1_u64 << of.0)
         };
         let said = self.since.iter().filter_map(has_said);
-        let unheard = others & !said.fold(0, |set, node| set | node);
+        said.fold(0, |set, node| set | node)
+    }
+
+    /// Whether this node took a flush for heard that was not said, and another says it now, who had
+    /// not heard.
+    pub(super) fn is_early(&self, flush: Flush, from: usize) -> bool {
+        let early = self.early.get(&flush.by);
+        let is_early = early.is_some_and(|last| place(flush) <= *last);
+        is_early && self.said_by(flush) & 1 << from == 0
+    }
+
+    /// One that was not said here counts as heard. Others are told so with a batch.
+    pub(super) fn take_for_heard(&mut self, flush: Flush, batch: u64) {
+        self.batch = batch;
+        self.heard[usize::from(flush.by)] = place(flush);
+        self.early.insert(flush.by, place(flush));
+    }
+
+    /// A new flush is said with a batch; these others are to say it, too.
+    pub(super) fn begin(&mut self, flush: Flush, others: u64, batch: u64) {
+        self.take_for_heard(flush, batch);
+        self.early.remove(&flush.by);
+        let unheard = others & !self.said_by(flush);
         match self.open.iter_mut().find(|open| open.flush.by == flush.by) {
             // Keys that came before the one before it go with it, too.
             Some(open) => (open.flush, open.unheard) = (flush, unheard),

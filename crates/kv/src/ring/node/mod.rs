@@ -328,8 +328,13 @@ impl Node {
                 peer.link.takes(self.options.again_after, now);
             }
             if head.seq > 0 && peer.link.accept(head.seq) {
+                let losses = self.peers[from].losses;
                 for message in Messages::new(messages) {
                     self.message(from, message, local, out);
+                    // What follows is of a session that is over.
+                    if self.peers[from].losses != losses {
+                        break;
+                    }
                 }
             }
         }
@@ -375,7 +380,7 @@ impl Node {
                     local.remove(key, |_| true);
                 }
             }
-            Message::Flush(flush) => self.flushed(from, flush, local),
+            Message::Flush(flush) => self.flushed(from, flush, local, out),
             Message::Heard(flush) => self.flush_heard(from, flush, local),
             Message::Begin(of, number) => self.begin(from, of, number, local.now()),
             Message::Ready(of, number) => self.ready(from, of, number),

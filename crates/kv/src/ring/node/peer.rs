@@ -73,6 +73,8 @@ pub(super) struct Peer {
     pub(super) awaited: u64,
     /// Ours with it.
     pub(super) mine: u64,
+    /// Until then it is not taken for dead where this node lost it to begin anew with it.
+    pub(super) anew_until: Time,
     /// How often what was under way with it was lost.
     pub(super) losses: u64,
     pub(super) heard: Time,
@@ -121,6 +123,7 @@ impl Peer {
             outside: None,
             awaited: 0,
             mine,
+            anew_until: Time::ZERO,
             losses: 0,
             heard: now,
             count: 0,

@@ -64,17 +64,19 @@ impl Node {
         }
     }
 
-    /// Whether a node was just lost whose next life speaks, and counts with the next frame: it may
-    /// serve something by now.
+    /// Whether a node was just lost that begins anew with this one, or whose next life speaks, and
+    /// counts with the next frame: it may serve something by now.
     pub(super) fn is_succeeded(&self, now: Time) -> bool {
         let mut lost = self.others().filter(|node| !self.is_alive(*node));
         lost.any(|node| {
             let peer = &self.peers[node];
-            peer.second.is_some_and(|second| {
-                // An earlier one may never count: it may not hear this node.
-                let is_later = second.life > life(peer.last_session);
-                is_later && now.since(second.heard) < self.options.dead_after
-            })
+            let begins_anew = now < peer.anew_until;
+            begins_anew
+                || peer.second.is_some_and(|second| {
+                    // An earlier one may never count: it may not hear this node.
+                    let is_later = second.life > life(peer.last_session);
+                    is_later && now.since(second.heard) < self.options.dead_after
+                })
         })
     }
 

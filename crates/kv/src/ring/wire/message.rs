@@ -72,8 +72,7 @@ pub enum Message<'a> {
     Counts(Of),
     /// The sender looks for what it has beside what it was sent of the range, and is so far.
     Looks(Of, u64),
-    /// The sender has heard of this flush, or said it itself, before anything that follows. Who has
-    /// not does not flush anything for that.
+    /// The sender has heard of this flush, or said it itself, before anything that follows.
     Heard(Flush),
 }
 

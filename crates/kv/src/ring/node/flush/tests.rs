@@ -160,4 +160,53 @@ fn nobody_waits_for_one_who_said_it_before_they_knew_each_other() {
     all[2].hears(0, Message::Heard(late));
     all[2].hears(1, Message::Flush(late));
     assert!(!all[2].node.flushes.is_under_way());
+    // Or be the only one who ever does.
+    all[2].node.complete = 0;
+    all[2].hears(0, Message::Heard(flush(0, 8)));
+    assert!(!all[2].node.flushes.is_under_way());
+}
+
+/// One that begins anew is sent what was written since, by those who have heard, before it hears of
+/// the flush by another.
+#[test]
+fn who_hears_late_of_a_flush_has_what_was_written_since() {
+    for has_something in [false, true] {
+        let mut one = One::new(2);
+        one.knows([0, 1], 0);
+        one.node.complete = u64::from(has_something);
+        one.hears(0, Message::Heard(flush(1, 1)));
+        one.hears(0, Message::Put(OF, put(b"a")));
+        // It is sent that as long as it has all, and once more where it has not.
+        one.node.complete = 1;
+        if !has_something {
+            one.hears(1, Message::Heard(flush(1, 1)));
+        }
+        one.hears(1, Message::Flush(flush(1, 1)));
+        assert_eq!(one.has(b"a"), !has_something);
+        assert_eq!(one.node.is_alive(0), !has_something);
+        assert_eq!(one.node.complete, u64::from(!has_something));
+        assert!(one.node.is_alive(1));
+    }
+}
+
+/// What one wrote before it heard is not to stay where somebody has heard before it came.
+#[test]
+fn who_says_a_flush_late_to_one_who_has_heard_sends_it_all_anew() {
+    for has_something in [false, true] {
+        let mut one = One::new(2);
+        one.knows([0, 1], 1);
+        one.node.complete = 0;
+        one.hears(0, Message::Heard(flush(0, 1)));
+        one.hears(1, Message::Put(OF, put(b"a")));
+        one.node.complete = u64::from(has_something);
+        one.hears(1, Message::Flush(flush(0, 1)));
+        assert_eq!(one.has(b"a"), has_something);
+        assert_eq!(one.node.is_alive(1), !has_something);
+        assert_eq!(one.node.complete, 0);
+        // Said once more, nothing is.
+        one.node.peers[1].session = 1;
+        one.node.complete = 1;
+        one.hears(0, Message::Flush(flush(0, 1)));
+        assert!(one.node.is_alive(0));
+    }
 }
