@@ -124,7 +124,7 @@ fn where_one_dies_meanwhile_who_comes_first_and_has_nothing_does_not_take_over()
     ring.begin_anew(0);
     ring.apart = None;
     ring.register(0);
-    ring.pass(200, None, |_| {});
+    ring.pass(20, None, |_| {});
     assert!(ring.has(copy, range) && !ring.has(0, range));
     ring.lose_etcd();
     ring.apart = Some(server);

@@ -365,7 +365,7 @@ mod tests {
         let mut last = node.next_epoch(0);
         for revision in [1, (1 << 30) - 1, 1 << 30, 1 << 40, i64::MAX / 4] {
             let lease = Lease {
-                until: now,
+                until: now + Duration::from_secs(1),
                 number: 1,
                 revision,
             };
