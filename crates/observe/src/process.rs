@@ -35,7 +35,7 @@ pub fn cpu_time() -> Duration {
 /// What the kernel's figures are counted in (USER_HZ, which is fixed for programs).
 const TICK: Duration = Duration::from_millis(10);
 
-/// That time as a user, and in the kernel, to [`TICK`] (proc(5), `stat`); zero where the system
+/// That time as a user, and in the kernel, to 10 ms (proc(5), `stat`); zero where the system
 /// does not tell.
 pub fn cpu_times() -> (Duration, Duration) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
