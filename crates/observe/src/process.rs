@@ -32,8 +32,8 @@ pub fn cpu_time() -> Duration {
     Duration::from_secs(seconds) + Duration::from_nanos(nanos)
 }
 
-/// What the kernel's figures are counted in (USER_HZ, which is fixed for programs).
-const TICK: Duration = Duration::from_millis(10);
+/// Milliseconds of what the kernel's figures are counted in (USER_HZ, which is fixed for programs).
+const TICK_MS: u64 = 10;
 
 /// That time as a user, and in the kernel, to 10 ms (proc(5), `stat`); zero where the system
 /// does not tell.
@@ -42,8 +42,8 @@ pub fn cpu_times() -> (Duration, Duration) {
     // Behind the name, which may have blanks and parentheses in it, fields 3 and on.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let mut times = fields.split_ascii_whitespace().skip(11).map(|field| {
-        let ticks = field.parse::<u32>().unwrap_or(0);
-        TICK * ticks
+        let ticks = field.parse::<u64>().unwrap_or(0);
+        Duration::from_millis(ticks.saturating_mul(TICK_MS))
     });
     let mut next = || times.next().unwrap_or_default();
     (next(), next())
@@ -68,6 +68,7 @@ mod tests {
             sum = std::hint::black_box(sum + 1);
         }
         assert!(sum > 0);
+        const TICK: Duration = Duration::from_millis(TICK_MS);
         while cpu_time() < 4 * TICK {
             sum = std::hint::black_box(sum + 1);
         }

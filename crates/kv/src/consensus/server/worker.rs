@@ -150,7 +150,7 @@ impl Worker {
             self.lines.send(port, to as usize - 1, &frame, now);
         }
         if std::mem::take(&mut self.effects.skipped) {
-            self.clients.skipped(port);
+            self.figures.gave_way.add(self.clients.skipped(port));
         }
         let was_answered = !self.effects.answers.is_empty();
         // Answers first: a watch that begins with one hears of what comes behind it.

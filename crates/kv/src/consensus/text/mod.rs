@@ -11,7 +11,9 @@ pub use answer::How;
 
 use super::keyspace::{Command, VALUE_MAX};
 use super::node::{Read, Request};
-use crate::wire::{self, Commands, Flags, Kind, Protocol, Rules, Stream, Verb, meta};
+use crate::wire::{
+    self, Commands, Flags, Kind, Mode, Protocol, Refusal, Rules, Stream, Verb, meta,
+};
 
 /// Bytes of a command at most: a value, its line, and some of what follows.
 pub const COMMAND_MAX: usize = VALUE_MAX + (64 << 10);
@@ -103,6 +105,11 @@ impl Parser {
         let (bytes, most) = match self.stream.state {
             // What is behind the line may be one of this keyspace's own.
             wire::State::Keys(_) => (to_line_end(bytes), KEYS_AT_ONCE),
+            // Or what is behind a value that is passed over.
+            wire::State::Swallow(left) => {
+                let here = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                (&bytes[..here], 1)
+            }
             _ => (bytes, 1),
         };
         let parsed = wire::parse(&mut self.stream, rules, bytes, most, &mut self.commands);
@@ -237,6 +244,11 @@ fn one(kind: Kind, key: Vec<u8>, of: &Commands, bytes: &[u8], lease: Option<u64>
         Kind::Touch { quiet, .. } | Kind::Flush { quiet, .. } | Kind::Memory { quiet, .. } => {
             say_unless(quiet, UNKNOWN)
         }
+        Kind::Refuse {
+            why: Refusal::Flush | Refusal::FlushTime,
+            quiet,
+        } => say_unless(quiet, UNKNOWN),
+        Kind::Refuse { why, quiet } => say_unless(quiet, why.text()),
         _ => Wanted::Say(UNKNOWN.into()),
     }
 }
@@ -257,6 +269,15 @@ fn refused(verb: Verb, flags: &Flags, text: &[Vec<u8>]) -> Option<&'static str> 
     };
     if text.iter().any(|flag| !known.contains(&flag[0])) {
         return Some(NO_FLAG);
+    }
+    if flags.long_opaque {
+        return Some(meta::LONG_OPAQUE);
+    }
+    // None has that revision, and here 0 is for what has none to look at.
+    let appends = (flags.store.as_ref())
+        .is_some_and(|store| matches!(store.mode, Mode::Append | Mode::Prepend));
+    if appends && flags.cas == Some(0) {
+        return Some(BAD);
     }
     flags.exptime.is_some_and(|at| at != 0).then_some(NO_EXPIRY)
 }

@@ -52,6 +52,46 @@ fn item(value: &str) -> Answer {
 }
 
 #[test]
+fn refused_values_are_passed_over_and_so_is_what_is_refused_behind_them() {
+    let long = "x".repeat(300_000);
+    let too_large = "SERVER_ERROR object too large for cache\r\n";
+    assert_eq!(
+        said(&format!("set a 0 0 300000\r\n{long}\r\n"), &[]),
+        too_large
+    );
+    assert_eq!(
+        said(&format!("set a 0 0 300000 noreply\r\n{long}\r\n"), &[]),
+        ""
+    );
+    let bad = said("set a 0 0 1\r\nxyz\r\n", &[]);
+    assert!(bad.starts_with("CLIENT_ERROR bad data chunk\r\n"), "{bad}");
+    let key = "k".repeat(251);
+    let text = format!("set a 0 0 300000\r\n{long}\r\nget a {key}\r\ndetach\r\nversion\r\n");
+    let all = asked(&text, None);
+    let says = |one: &Wanted| matches!(one, Wanted::Say(_));
+    assert!(matches!(&all[..], [.., behind, Wanted::Detach, last] if says(behind) && says(last)));
+    assert!(
+        !all.iter().any(|one| matches!(one, Wanted::Node(..))),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn flags_that_cannot_be_obeyed_are_refused() {
+    let opaque = "o".repeat(33);
+    for line in [
+        format!("ma n O{opaque}\r\n"),
+        format!("mg n v O{opaque}\r\n"),
+    ] {
+        assert_eq!(said(&line, &[]), meta::LONG_OPAQUE, "{line}");
+    }
+    for mode in ["MA", "MP"] {
+        let said = said(&format!("ms a 1 {mode} C0\r\nx\r\n"), &[]);
+        assert_eq!(said, BAD, "{mode}");
+    }
+}
+
+#[test]
 fn memcacheds_lines_are_answered_as_memcached_does() {
     let done = |outcome| [Answer::Done(outcome)];
     let none = Answer::Item(None);
@@ -75,7 +115,6 @@ fn memcacheds_lines_are_answered_as_memcached_does() {
         assert_eq!(said("cas a 0 0 1 7\r\nx\r\n", &done(outcome)), text);
     }
     assert_eq!(
-        said("set a 0 0 1 noreply\r\nx\r\n", &done(Outcome::Stored(1))),
         ""
     );
     assert_eq!(said("incr a 1\r\n", &done(Outcome::Number(7, 1))), "7\r\n");
@@ -117,7 +156,6 @@ fn who_wants_no_answer_gets_none() {
         assert_eq!(said(line, &[]), "", "{line}");
     }
     for answer in [Answer::NothingDone, Answer::PerhapsDone, Answer::DiskFull] {
-        let set = "set a 0 0 1 noreply\r\nx\r\ndelete a noreply\r\n";
         assert_eq!(said(set, &[answer.clone(), answer]), "");
     }
 }

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
@@ -35,7 +35,13 @@ pub(super) fn change(file: &Path, change: impl FnOnce(&str) -> Result<String>) -
         .mode(0o600)
         .open(beside);
     let made = made.with_context(|| format!("cannot make {}", beside.display()))?;
-    let written = replace(made, beside, &file, &text).and_then(|()| lock.sync_all());
+    let written = replace(made, beside, &file, &text).and_then(|()| match lock.sync_all() {
+        // Not all file systems know that of a folder.
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => {
+            Ok(())
+        }
+        synced => synced,
+    });
     if written.is_err() {
         // It was made here.
         let _ = fs::remove_file(beside);
