@@ -100,8 +100,14 @@ impl MemoryFile {
             error,
         };
         let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false);
-        let file = options.mode(MODE).open(path).map_err(failed)?;
+        let options = options.read(true).write(true).mode(MODE);
+        let made = options.create_new(true).open(path);
+        let was_there = matches!(&made, Err(error) if error.kind() == io::ErrorKind::AlreadyExists);
+        let file = match was_there {
+            true => options.create_new(false).open(path),
+            false => made,
+        };
+        let file = file.map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if !metadata.is_file() {
             return Err(FileError::NotOurs(path.to_owned()));
@@ -126,8 +132,9 @@ impl MemoryFile {
             _ if is_new => {}
             _ => return Err(FileError::NotOurs(path.to_owned())),
         }
-        // It may have been there, with whatever rights.
-        if metadata.uid() != geteuid().as_raw() {
+        // It may have been there, with whatever rights. What was made here is ours, even where the
+        // file system calls its user another.
+        if was_there && metadata.uid() != geteuid().as_raw() {
             return Err(FileError::OtherUser(path.to_owned()));
         }
         if metadata.mode() & 0o777 != MODE {

@@ -244,6 +244,8 @@ fn one(kind: Kind, key: Vec<u8>, of: &Commands, bytes: &[u8], lease: Option<u64>
         Kind::Touch { quiet, .. } | Kind::Flush { quiet, .. } | Kind::Memory { quiet, .. } => {
             say_unless(quiet, UNKNOWN)
         }
+        // What is behind it on its line is refused, and that is said once.
+        Kind::Fetch { .. } => Wanted::Say(String::new()),
         Kind::Refuse {
             why: Refusal::Flush | Refusal::FlushTime,
             quiet,

@@ -114,9 +114,7 @@ fn memcacheds_lines_are_answered_as_memcached_does() {
     ] {
         assert_eq!(said("cas a 0 0 1 7\r\nx\r\n", &done(outcome)), text);
     }
-    assert_eq!(
-        ""
-    );
+    assert_eq!("");
     assert_eq!(said("incr a 1\r\n", &done(Outcome::Number(7, 1))), "7\r\n");
     assert_eq!(said("delete a\r\n", &done(Outcome::Deleted)), "DELETED\r\n");
     assert_eq!(said("set a 0 10 1\r\nx\r\n", &[]), NO_EXPIRY);

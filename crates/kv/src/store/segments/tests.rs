@@ -1,26 +1,21 @@
 //! What holds for heaps of all sizes.
 
 use super::*;
+use std::os::unix::fs::FileExt;
 
 const MIB: usize = 1 << 20;
 
-/// Bytes of a heap that are resident.
+/// Bytes of a heap that are resident: neighbors of the mapping may be one with it to the system.
 fn resident(segments: &Segments) -> usize {
-    let maps = std::fs::read_to_string("/proc/self/smaps").expect("Linux tells");
-    let start = segments.heap.start().as_ptr().addr();
-    let range = start..start + segments.heap.bytes();
-    let mut sum = 0;
-    let mut is_heap = false;
-    for line in maps.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        if let Some((from, _)) = words[0].split_once('-') {
-            is_heap = usize::from_str_radix(from, 16).is_ok_and(|from| range.contains(&from));
-        }
-        if is_heap && words[0] == "Rss:" {
-            sum += words[1].parse::<usize>().expect("KiB") << 10;
-        }
-    }
-    sum
+    const PAGE: usize = 4096;
+    let map = std::fs::File::open("/proc/self/pagemap").expect("Linux tells");
+    let first = segments.heap.start().as_ptr().addr() / PAGE;
+    let mut entries = vec![0; segments.heap.bytes() / PAGE * 8];
+    map.read_exact_at(&mut entries, first as u64 * 8)
+        .expect("an entry for each page");
+    // Present, or swapped out.
+    let there = |entry: &&[u8]| entry[7] & 0xc0 != 0;
+    entries.chunks(8).filter(there).count() * PAGE
 }
 
 #[test]
@@ -38,7 +33,6 @@ fn what_is_resident_ahead_goes_where_long_values_take_its_room() {
     if !populate() {
         return; // Where the system cannot, nothing is resident ahead.
     }
-    // Neighbors of the mapping may be one with it to the system.
     assert!((63 * MIB..).contains(&resident(&segments)));
     let mut values = Vec::new();
     for number in 1..=48 {

@@ -187,7 +187,6 @@ fn while_a_long_value_is_copied_others_write_its_key() {
                 if before && is_under_way.load(Ordering::SeqCst) {
                     others.fetch_add(1, Ordering::Relaxed);
                 }
-                thread::yield_now();
             }
         });
         // How many are in time is the system's to say.
@@ -201,12 +200,12 @@ fn while_a_long_value_is_copied_others_write_its_key() {
             is_under_way.store(false, Ordering::SeqCst);
             updated.expect("there is room");
             most = most.max(others.load(Ordering::Relaxed));
-            if most >= 500 {
+            if most >= 20 {
                 break;
             }
         }
         is_over.store(true, Ordering::Relaxed);
-        assert!(most >= 500, "{most}");
+        assert!(most >= 20, "{most}");
     });
 }
 
