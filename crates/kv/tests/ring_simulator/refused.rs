@@ -242,6 +242,20 @@ fn a_second_node_of_a_name_is_refused_and_harms_nobody() {
     assert_eq!(world.status("here:1").is_kept_by, None);
 }
 
+/// It listens elsewhere than its file says. Having taken nothing for long, it is not taken to be
+/// there, and is told as before.
+#[test]
+fn a_node_that_is_heard_and_not_reached_never_begins() {
+    let mut world = World::of_three();
+    world.kill("here:3");
+    world.pass(3000);
+    world.begin(&FILE, 2, "there:3");
+    for _ in 0..15 {
+        world.pass(1000);
+        world.is_kept("there:3", "hears this node, and does not reach it");
+    }
+}
+
 /// What it says they cannot read: it may serve what nobody else does.
 #[test]
 fn a_node_does_not_begin_beside_one_of_another_version() {

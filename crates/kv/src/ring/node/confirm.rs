@@ -74,6 +74,7 @@ impl Node {
             if !self.serves(range) {
                 // Another does since.
                 self.disputed |= 1 << range;
+                self.wrote_late(range, local.now());
                 continue;
             }
             if self.is_straight_now(range) {

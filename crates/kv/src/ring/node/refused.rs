@@ -67,7 +67,11 @@ impl Node {
             from: self.me as u8,
             ring: self.terms.digest(),
             session: peer.map_or(0, |peer| peer.mine),
-            peer: peer.map_or(0, |peer| peer.session),
+            // One that is deaf is not there, and is told as well: this is its own session.
+            peer: peer.map_or(0, |peer| match peer.session {
+                0 => peer.hears,
+                session => session,
+            }),
             count: 0,
             seq: 0,
             ack: 0,

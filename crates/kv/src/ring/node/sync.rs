@@ -149,6 +149,19 @@ impl Node {
         }
     }
 
+    /// A worker wrote in a range in this second that another served by then: it is to go with what
+    /// is old, and where that has begun to go, in a walk that begins now.
+    pub(super) fn wrote_late(&mut self, range: usize, second: u32) {
+        self.touched[range] = self.touched[range].max(second);
+        if let Some(incoming) = &mut self.incoming[range] {
+            incoming.has_old = true;
+        } else if self.complete & 1 << range == 0 && usize::from(self.claims[range].node) != self.me
+        {
+            self.stale[range] = self.stale[range].max(second + 1);
+            self.pass.drops &= !(1 << range);
+        }
+    }
+
     /// Whether this node has what is old of a range, and drops that.
     pub(super) fn has_left_overs(&self, range: usize) -> bool {
         let is_sent = self.incoming[range].is_some();
