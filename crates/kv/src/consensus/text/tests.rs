@@ -114,7 +114,10 @@ fn memcacheds_lines_are_answered_as_memcached_does() {
     ] {
         assert_eq!(said("cas a 0 0 1 7\r\nx\r\n", &done(outcome)), text);
     }
-    assert_eq!("");
+    assert_eq!(
+        said("set a 0 0 1 noreply\r\nx\r\n", &done(Outcome::Stored(1))),
+        ""
+    );
     assert_eq!(said("incr a 1\r\n", &done(Outcome::Number(7, 1))), "7\r\n");
     assert_eq!(said("delete a\r\n", &done(Outcome::Deleted)), "DELETED\r\n");
     assert_eq!(said("set a 0 10 1\r\nx\r\n", &[]), NO_EXPIRY);
@@ -154,6 +157,7 @@ fn who_wants_no_answer_gets_none() {
         assert_eq!(said(line, &[]), "", "{line}");
     }
     for answer in [Answer::NothingDone, Answer::PerhapsDone, Answer::DiskFull] {
+        let set = "set a 0 0 1 noreply\r\nx\r\ndelete a noreply\r\n";
         assert_eq!(said(set, &[answer.clone(), answer]), "");
     }
 }
