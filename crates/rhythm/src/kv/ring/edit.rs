@@ -37,7 +37,12 @@ pub(super) fn change(file: &Path, change: impl FnOnce(&str) -> Result<String>) -
     let made = made.with_context(|| format!("cannot make {}", beside.display()))?;
     let written = replace(made, beside, &file, &text).and_then(|()| match lock.sync_all() {
         // Not all file systems know that of a folder.
-        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::InvalidInput | ErrorKind::Unsupported
+            ) =>
+        {
             Ok(())
         }
         synced => synced,
