@@ -60,3 +60,19 @@ fn a_node_that_begins_with_nothing_serves_again_at_once() {
         }
     }
 }
+
+/// An earlier life claimed what it served, and the others take that for alive yet.
+#[test]
+fn what_an_earlier_life_claimed_is_not_told_as_served() {
+    let mut ring = Ring::new(Options::default());
+    ring.pass(5000, None, |_| {});
+    ring.begin_anew(1);
+    let told = |ring: &mut Ring| {
+        ring.pass(10, None, |_| {});
+        let claim = ring.nodes[1].node.status(ring.time()).ranges[1].claim;
+        let is_told = claim.epoch > 0 && claim.node == 1;
+        assert!(!is_told || ring.has(1, 1));
+        is_told
+    };
+    assert_eq!((0..500).filter(|_| told(&mut ring)).count().min(1), 1);
+}

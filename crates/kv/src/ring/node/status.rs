@@ -1,6 +1,7 @@
 //! How the ring is, for those who ask.
 
 use super::super::view::{NodeStatus, RangeStatus, Status};
+use super::super::wire::Claim;
 use super::{Node, Sync};
 use rhythm_net::Time;
 
@@ -20,8 +21,11 @@ impl Node {
         let range = |range: usize| {
             let is_copy = |node: &usize| self.syncs[range][*node] == Sync::Done;
             let copies = (0..self.peers.len()).filter(is_copy);
+            let claim = self.claims[range];
+            // What an earlier life of this node claimed this one does not serve.
+            let is_earlier = usize::from(claim.node) == self.me && !self.serves(range);
             RangeStatus {
-                claim: self.claims[range],
+                claim: if is_earlier { Claim::default() } else { claim },
                 first: (self.around(range).find(|node| self.is_alive(*node)))
                     .map(|node| node as u8),
                 targets: self.targets[range],
