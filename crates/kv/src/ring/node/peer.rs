@@ -34,6 +34,8 @@ pub(super) struct Second {
     pub(super) sent: u64,
     /// When it was last told that it is refused.
     pub(super) told: Option<Time>,
+    /// A frame of it was dropped. Over Ethernet none comes of it before it counts, and then all do.
+    pub(super) was_dropped: bool,
 }
 
 impl Second {
@@ -44,6 +46,7 @@ impl Second {
             heard: now,
             sent,
             told: None,
+            was_dropped: false,
         }
     }
 }

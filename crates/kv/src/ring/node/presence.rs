@@ -125,7 +125,8 @@ impl Node {
                 // too. One whose first frame counts has begun already, and may have asked for
                 // something that would be lost with that.
                 let of = life(head.session);
-                let is_second = peer.second.is_some_and(|second| second.life == of);
+                let second = peer.second.filter(|second| second.life == of);
+                let is_second = second.is_some_and(|second| second.was_dropped);
                 let was_dropped = is_second || peer.barred.is_some();
                 peer.mine += u64::from(is_other && was_dropped);
                 self.lose(from, now, out);

@@ -210,6 +210,9 @@ impl Node {
         if self.hears_another(from, head.session, now) {
             out.refusal = self.refusal(from);
         }
+        if let Some(second) = &mut self.peers[from].second {
+            second.was_dropped = true;
+        }
     }
 
     /// A node speaks in this session that has the name of one that is there, and is another.
