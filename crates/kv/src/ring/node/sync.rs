@@ -57,7 +57,7 @@ impl Node {
                 number,
                 since: self.tells_since(range, second),
                 stage: IncomingStage::Waiting,
-                has_old: self.has_some(range),
+                has_old: true,
             });
         }
     }
