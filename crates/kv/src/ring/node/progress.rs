@@ -55,8 +55,6 @@ pub(super) struct Incoming {
     /// What was put here before this second is not of it.
     pub(super) since: u32,
     pub(super) stage: IncomingStage,
-    /// There is something of it here from before.
-    pub(super) has_old: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

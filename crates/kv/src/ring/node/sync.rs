@@ -5,8 +5,8 @@
 //!   Begin  ---------------------> notes the second; waits for the next if it got something in it
 //!          <--------------------- Ready
 //!   a walk through the table: the keys of the range, what they have now
-//!   End    ---------------------> drops what it has of the range from before that second, if
-//!                                 there is something: what it was not sent is not there any more
+//!   End    ---------------------> drops what it has of the range from before that second: what
+//!                                 it was not sent is not there any more
 //!          <--------------------- Looks, now and then: how far that is
 //!          <--------------------- Complete
 //!   Leave  ---------------------> what it has is old; it drops that, too, if nothing else comes
@@ -57,7 +57,6 @@ impl Node {
                 number,
                 since: self.tells_since(range, second),
                 stage: IncomingStage::Waiting,
-                has_old: true,
             });
         }
     }
@@ -83,10 +82,7 @@ impl Node {
             && let Some(incoming) = &mut self.incoming[usize::from(of.range)]
             && incoming.stage == IncomingStage::Coming
         {
-            match incoming.has_old {
-                true => incoming.stage = IncomingStage::Came,
-                false => self.has_caught_up(of),
-            }
+            incoming.stage = IncomingStage::Came;
         }
     }
 
@@ -153,10 +149,9 @@ impl Node {
     /// is old, and where that has begun to go, in a walk that begins now.
     pub(super) fn wrote_late(&mut self, range: usize, second: u32) {
         self.touched[range] = self.touched[range].max(second);
-        if let Some(incoming) = &mut self.incoming[range] {
-            incoming.has_old = true;
-        } else if self.complete & 1 << range == 0 && usize::from(self.claims[range].node) != self.me
-        {
+        let is_sent = self.incoming[range].is_some();
+        let is_mine = usize::from(self.claims[range].node) == self.me;
+        if !is_sent && !is_mine && self.complete & 1 << range == 0 {
             self.stale[range] = self.stale[range].max(second + 1);
             self.pass.drops &= !(1 << range);
         }
