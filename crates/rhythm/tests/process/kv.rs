@@ -260,20 +260,26 @@ fn a_file_of_users_that_never_ends_keeps_no_signal_waiting() {
     fs::remove_dir_all(&folder).expect("it is there");
 }
 
-/// Has a server send 30 MB to a client who has taken none of it yet: the server, and the client.
-fn owes_much(ports: &Path) -> (std::process::Child, TcpStream) {
-    const LONG: usize = 1_000_000;
+/// Starts a server, which tells its one port in this file: the server, and a client.
+fn serving(command: &mut Command, ports: &Path) -> (std::process::Child, TcpStream) {
     let _ = fs::remove_file(ports);
-    let mut command = kv(&["-p", "-1", "-t", "1"]);
     command.env("MEMCACHED_PORT_FILENAME", ports);
-    let server = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    let server = command.spawn().expect("it starts");
     until("ports are told", || {
         fs::read_to_string(ports).is_ok_and(|text| text.contains('\n'))
     });
     let text = fs::read_to_string(ports).expect("ports are told");
     let port = text.trim().rsplit(' ').next().expect("a port");
-    let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it serves");
+    let client = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it serves");
     client.set_read_timeout(Some(NEVER)).expect("a duration");
+    (server, client)
+}
+
+/// Has a server send 30 MB to a client who has taken none of it yet: the server, and the client.
+fn owes_much(ports: &Path) -> (std::process::Child, TcpStream) {
+    const LONG: usize = 1_000_000;
+    let mut command = kv(&["-p", "-1", "-t", "1"]);
+    let (server, mut client) = serving(command.stderr(Stdio::piped()), ports);
     let set = format!("set a 0 0 {LONG}\r\n{}\r\n", "x".repeat(LONG));
     client.write_all(set.as_bytes()).expect("it reads");
     let mut stored = [0; 8];
@@ -332,19 +338,9 @@ fn threads_look_for_more_for_as_long_as_is_said() {
     let folder = folder("kv-busy");
     // What was used in the second and a half behind an answer.
     let used = |options: &str, is_told: bool| {
-        let ports = folder.join("ports");
-        let _ = fs::remove_file(&ports);
         let mut command = kv(&["-p", "-1", "-t", "1", "-o", options]);
-        command.env("MEMCACHED_PORT_FILENAME", &ports);
-        let mut server = command.spawn().expect("it starts");
+        let (mut server, client) = serving(&mut command, &folder.join("ports"));
         let process = Pid::from_child(&server);
-        until("ports are told", || {
-            fs::read_to_string(&ports).is_ok_and(|text| text.contains('\n'))
-        });
-        let text = fs::read_to_string(&ports).expect("ports are told");
-        let port = text.trim().rsplit(' ').next().expect("a port");
-        let client = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it serves");
-        client.set_read_timeout(Some(NEVER)).expect("a duration");
         let mut client = BufReader::new(client);
         let settings = client.get_mut();
         settings.write_all(b"stats settings\r\n").expect("it reads");
@@ -370,19 +366,9 @@ fn threads_look_for_more_for_as_long_as_is_said() {
 #[test]
 fn who_spoke_while_it_stood_still_is_not_taken_for_silent() {
     let folder = folder("kv-stopped");
-    let ports = folder.join("ports");
-    let _ = fs::remove_file(&ports);
     let mut command = kv(&["-p", "-1", "-o", "idle_timeout=3"]);
-    command.env("MEMCACHED_PORT_FILENAME", &ports);
-    let mut server = command.spawn().expect("it starts");
+    let (mut server, mut client) = serving(&mut command, &folder.join("ports"));
     let process = Pid::from_child(&server);
-    until("ports are told", || {
-        fs::read_to_string(&ports).is_ok_and(|text| text.contains('\n'))
-    });
-    let text = fs::read_to_string(&ports).expect("ports are told");
-    let port = text.trim().rsplit(' ').next().expect("a port");
-    let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it serves");
-    client.set_read_timeout(Some(NEVER)).expect("a duration");
     let mut ask = || {
         client.write_all(b"mn\r\n").expect("it reads");
         let mut answer = [0; 4];
