@@ -12,6 +12,9 @@ use std::time::Duration;
 /// the thread may be on the processor of a worker, whose clients wait for each piece.
 const EVERY: Duration = Duration::from_millis(10);
 const AGAIN: Duration = Duration::from_millis(1);
+/// Where nothing was to be done it is seen half as often each time, down to this, so that a server
+/// that does nothing sleeps: what is ready lasts so long where 800 MB a second are written.
+const IDLE: Duration = Duration::from_millis(40);
 
 /// The thread. It ends when this is dropped.
 #[derive(Debug)]
@@ -49,13 +52,21 @@ impl Preparer {
             while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout)
                 && let Some(has_more) = store.prepare()
             {
-                wait = if has_more { AGAIN } else { EVERY };
+                wait = next(wait, has_more);
             }
         })?;
         Ok(Preparer {
             end: Some(end),
             thread: Some(thread),
         })
+    }
+}
+
+/// How long the thread waits after `wait`.
+fn next(wait: Duration, has_more: bool) -> Duration {
+    match has_more {
+        true => AGAIN,
+        false => (wait * 2).clamp(EVERY, IDLE),
     }
 }
 
@@ -73,6 +84,16 @@ impl Drop for Preparer {
 mod tests {
     use super::*;
     use crate::store::StoreOptions;
+
+    #[test]
+    fn who_has_nothing_to_do_looks_less_and_less_and_soon_again_where_there_is_more() {
+        let mut wait = next(EVERY, true);
+        let waits = [false, false, false, false, false, true].map(|has_more| {
+            wait = next(wait, has_more);
+            wait.as_millis()
+        });
+        assert_eq!(waits, [10, 20, 40, 40, 40, 1]);
+    }
 
     #[test]
     fn who_is_told_to_end_makes_no_more_memory_ready() {

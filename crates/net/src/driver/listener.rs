@@ -10,6 +10,7 @@ use crate::driver::unix::{self, SocketFile};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::net::{bind, getsockname, listen, socket_with};
+use socket2::SockRef;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -17,6 +18,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, fs, io};
+
+/// What a connection's peer has no room for is taken by the kernel up to so many bytes: it takes
+/// megabytes of each otherwise, and where many read slowly the memory of all sockets of the machine
+/// is used up, by what no bound of ours counts. Who keeps up is not held up by it.
+const UNSENT_MAX: u32 = 256 << 10;
 
 /// How to listen.
 #[derive(Clone, Copy, Debug)]
@@ -164,6 +170,7 @@ impl Listener {
         let address = getsockname(&socket)?;
         let at = if let Ok(address) = SocketAddr::try_from(address.clone()) {
             sockopt::set_tcp_nodelay(&socket, nodelay)?;
+            bound_unsent(&socket)?;
             At::Tcp(address)
         } else if let Ok(address) = SocketAddrUnix::try_from(address) {
             At::Unix(name_of(&address).into())
@@ -255,6 +262,7 @@ pub(crate) fn bound(
         // datagrams this would let others in beside us.)
         sockopt::set_socket_reuseaddr(&socket, true)?;
         sockopt::set_tcp_nodelay(&socket, options.nodelay)?;
+        bound_unsent(&socket)?;
         if let Some(idle) = options.keepalive {
             sockopt::set_socket_keepalive(&socket, true)?;
             sockopt::set_tcp_keepidle(&socket, idle)?;
@@ -268,6 +276,12 @@ pub(crate) fn bound(
     }
     bind(&socket, &address)?;
     Ok(socket)
+}
+
+/// Bounds what the kernel keeps of each accepted connection, which inherits it.
+fn bound_unsent(socket: &OwnedFd) -> Result<(), Errno> {
+    let set = SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_MAX);
+    set.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
 }
 
 /// A new socket of the kind that `address` needs; it never blocks.
@@ -381,6 +395,26 @@ mod tests {
             let _client = TcpStream::connect(listener.local_address()).expect("it listens");
             let accepted = rustix::net::accept(&listener).expect("a client waits");
             assert_eq!(sockopt::tcp_nodelay(&accepted), Ok(nodelay));
+        }
+    }
+
+    #[test]
+    fn of_who_takes_nothing_the_kernel_keeps_little() {
+        let bound = Listener::bind(ANY_PORT, &ListenOptions::default()).expect("a free port");
+        let given = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let given = Listener::inherited(given.into(), true).expect("it listens");
+        for listener in [bound, given] {
+            let client = TcpStream::connect(listener.local_address()).expect("it listens");
+            // As little as there is, so that what is taken is not on its way.
+            sockopt::set_socket_recv_buffer_size(&client, 1).expect("a socket");
+            let accepted = rustix::net::accept(&listener).expect("a client waits");
+            rustix::io::ioctl_fionbio(&accepted, true).expect("a socket");
+            let (piece, mut taken) = ([0; 64 << 10], 0);
+            while let Ok(sent) = rustix::io::write(&accepted, &piece) {
+                taken += sent;
+            }
+            assert!(taken < 2 << 20, "{taken} bytes were taken");
+            drop(client);
         }
     }
 
