@@ -198,7 +198,7 @@ pub(crate) struct Args {
     pub(super) log_format: LogFormat,
 
     /// The nodes of the ring that this server is one of: a file, or a prefix of keys in etcd
-    /// (`etcd://HOST:PORT,.../PREFIX`); see docs/kv.md
+    /// (`etcd://HOST:PORT,.../PREFIX`); see docs/kv-ring.md
     #[arg(long, value_name = "FILE|etcd://...", requires = "node")]
     pub(super) ring: Option<String>,
 
@@ -269,7 +269,8 @@ pub(super) enum Tool {
     #[command(subcommand)]
     Ring(RingTool),
 
-    /// Serve a small keyspace that nodes agree on, and that none of them forgets; see docs/kv.md
+    /// Serve a small keyspace that nodes agree on, and that none of them forgets; see
+    /// docs/kv-keyspace.md
     #[cfg(feature = "consensus")]
     Keyspace(super::keyspace::Args),
 }

@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 /// leads from then on, and clients get answers to what was taken; said again, at once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The nodes of the keyspace: a file; see docs/kv.md
+    /// The nodes of the keyspace: a file; see docs/kv-keyspace.md
     #[arg(value_name = "FILE")]
     file: PathBuf,
 

@@ -70,7 +70,7 @@ pub trait Disk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the journal is damaged at byte {at}: what this node confirmed to others is lost, so it may \
-     not go on; docs/kv.md says how to replace a node whose folder is lost"
+     not go on; docs/kv-keyspace.md says how to replace a node whose folder is lost"
 )]
 pub struct Damaged {
     /// Where.
