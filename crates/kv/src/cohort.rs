@@ -37,7 +37,7 @@ const FULL_PARTS: usize = 1024;
 /// Commands from which on a batch is executed.
 const BATCH_COMMANDS: usize = 4096;
 /// Commands of a connection's part; what is behind them waits for the next cohort. (A datagram's
-/// cannot wait, and are bounded by its length.)
+/// cannot wait: of so many requests all keys are taken, and what is behind them is left out.)
 const PART_COMMANDS: usize = 4096;
 /// How many commands are hashed, and their buckets prefetched, before one is executed.
 const HASHED_AHEAD: usize = 32;
@@ -205,11 +205,15 @@ impl Cohort {
                 Bytes::Own(bytes) => bytes.rest(),
             };
             let first = self.commands.list.len();
-            let most = match part.source {
-                Source::Connection(_) => first + PART_COMMANDS,
-                Source::Datagram { .. } => usize::MAX,
+            let (stream, commands) = (&mut part.stream, &mut self.commands);
+            part.parsed = match part.source {
+                Source::Connection(_) => {
+                    wire::parse(stream, rules, bytes, first + PART_COMMANDS, commands)
+                }
+                Source::Datagram { .. } => {
+                    wire::parse_datagram(stream, rules, bytes, PART_COMMANDS, commands)
+                }
             };
-            part.parsed = wire::parse(&mut part.stream, rules, bytes, most, &mut self.commands);
             part.commands = first..self.commands.list.len();
             self.unparsed += 1;
         }

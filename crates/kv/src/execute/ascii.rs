@@ -41,11 +41,29 @@ impl Turn<'_> {
             value(&item, &mut self.long, out);
             out.extend_from_slice(b"\r\n");
             item.access(now);
-        } else {
+        }
+        self.fetched(at, touch, is_hit);
+    }
+
+    /// A key of a line that is refused for another: it is fetched, and nothing is told of it.
+    pub(super) fn fetch(&mut self, at: HashedKey<'_>, touch: Option<i64>) {
+        let now = self.clock.now;
+        let found = self.pinned.get(at.hash, at.key, now);
+        let is_hit = found.is_some();
+        if let Some(item) = found {
+            item.access(now);
+        }
+        self.fetched(at, touch, is_hit);
+    }
+
+    /// What a fetch does behind its answer.
+    #[inline]
+    fn fetched(&mut self, at: HashedKey<'_>, touch: Option<i64>, is_hit: bool) {
+        if !is_hit {
             self.missed(at);
         }
         if let (Some(exptime), true) = (touch, is_hit) {
-            // Behind the answer: the new expiry may have passed already.
+            // Not before the answer: the new expiry may have passed already.
             self.touch(at, self.clock.expiry(exptime));
         }
         self.count_fetch(touch.is_some(), is_hit);

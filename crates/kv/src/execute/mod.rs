@@ -130,6 +130,18 @@ impl<'a> Turn<'a> {
         self.pinned.make_way();
     }
 
+    /// The same whether others wait or not: where much was replaced, it is not kept any longer.
+    pub(crate) fn renew(&mut self) {
+        self.pinned.renew();
+    }
+
+    /// What commands have cost so far beside their own bytes, in bytes of values that were made of
+    /// others, copied or looked through. (Answers are not in it.)
+    #[inline]
+    pub(crate) fn work(&self) -> usize {
+        self.pinned.work()
+    }
+
     fn count(&self, counter: Counter) {
         self.counters.add(counter, 1);
     }
@@ -186,12 +198,7 @@ impl<'a> Turn<'a> {
                 let request = &commands.binary[index as usize];
                 self.binary(at, request, bytes, out);
             }
-            Kind::Fetch { touch } => {
-                let before = out.len();
-                self.get(at, false, touch, out);
-                out.truncate(before);
-                self.long = None;
-            }
+            Kind::Fetch { touch } => self.fetch(at, touch),
             Kind::Drop => self.remove(at),
             Kind::Say(text) => out.extend_from_slice(text.as_bytes()),
             Kind::Refuse { why, quiet } => {

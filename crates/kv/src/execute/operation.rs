@@ -228,15 +228,18 @@ impl Turn<'_> {
             let size = item.value().len() as u64;
             rules.item_size(at.key.len(), item.flags(), size) > u64::from(CHUNK_MAX)
         };
-        let mut is_new = false;
+        let (mut is_new, mut length) = (false, 0);
         let updated = self.update(at, |item| {
             is_new = item.is_none();
+            length = item.map_or(0, |item| item.value().len());
             match item {
                 Some(item) if chunked(item) => (Change::Keep, Summed::NotANumber),
                 Some(item) => delta.of(item),
                 None => delta.of_nothing(),
             }
         });
+        // A number may be looked for behind many blanks.
+        self.pinned.looked_through(length);
         let summed = match updated {
             Ok(updated) => match updated.outcome {
                 Summed::Yes(sum) => Summed::Yes(Sum {

@@ -25,7 +25,7 @@ use crate::lines;
 use crate::membership::{Membership, Transport};
 use crate::ring::ether::ETHER_TYPE;
 use crate::ring::{SESSIONS, cas_ids};
-use crate::shared::{Settings, Shared, Start};
+use crate::shared::{Settings, Shared, Standing, Start};
 use crate::store::{CasIds, FileError, OpenError, Store, StoreError, StoreOptions};
 use crate::wire::Users;
 use backbone::Backbone;
@@ -101,6 +101,7 @@ pub struct Handle {
     workers: Arc<[Inbox<Order>]>,
     ring: Option<Inbox<RingOrder>>,
     is_ending: Arc<AtomicBool>,
+    standing: Arc<Standing>,
 }
 
 impl Handle {
@@ -122,15 +123,15 @@ impl Handle {
         if let Some(ring) = &self.ring {
             return ring.send(RingOrder::Leave);
         }
-        let end = |inbox: &Inbox<Order>| inbox.send(Order::End { within });
-        self.workers.iter().for_each(end);
+        // Before they are told: who begins anew meanwhile is to know it, too.
+        self.standing.end_at(clock::monotonic() + within);
+        self.workers.iter().for_each(|inbox| inbox.send(Order::End));
     }
 
     /// From now on these users may come in.
     pub fn set_users(&self, users: Arc<Users>) {
-        for inbox in self.workers.iter() {
-            inbox.send(Order::Users(Arc::clone(&users)));
-        }
+        self.standing.set_users(users);
+        (self.workers.iter()).for_each(|inbox| inbox.send(Order::Users));
     }
 }
 
@@ -324,6 +325,7 @@ impl Server {
             workers: self.workers.inboxes().into(),
             ring: (self.backbone.as_ref()).map(|ring| ring.inboxes()[0].clone()),
             is_ending: Arc::clone(&self.is_ending),
+            standing: Arc::clone(&self.shared.standing),
         }
     }
 

@@ -3,9 +3,7 @@
 
 use crate::etcd::News;
 use crate::ring::{Road, Unanswered, Written};
-use crate::wire::Users;
 use rhythm_net::Inbox;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a server that ends gracefully waits for its clients to take their answers.
@@ -14,10 +12,11 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// What a worker is asked.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// These users may come in from now on.
-    Users(Arc<Users>),
-    /// End when what has come is answered and the answers are taken, or after so long.
-    End { within: Duration },
+    /// Other users may come in from now on: those that are said for all threads.
+    Users,
+    /// End when what has come is answered and the answers are taken, or when it is said for all
+    /// threads.
+    End,
     /// What the ring tells.
     Ring(Told),
 }

@@ -86,8 +86,10 @@ counters! {
     IdleKicks,
     /// Connections dropped since all of a thread's held too much.
     GaveWay,
-    /// Times that a connection had to wait for its turn (or for room).
+    /// Times that a connection's commands were left so that others had their turn.
     Yields,
+    /// Times that they waited for their answers to be taken, or for room in the ring.
+    Stalls,
     /// Cohorts executed.
     Cohorts,
     /// Commands in them.

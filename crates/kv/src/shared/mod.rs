@@ -7,6 +7,7 @@ mod counters;
 mod figures;
 mod prefixes;
 mod settings;
+mod standing;
 
 pub use clock::{Clock, Start};
 pub use connected::{Connected, Place};
@@ -15,6 +16,7 @@ pub(crate) use figures::Figures;
 pub use prefixes::Prefixes;
 pub(crate) use settings::CHUNK_MAX;
 pub use settings::{Listen, MEMORY_GROWTH, Settings};
+pub(crate) use standing::Standing;
 
 use crate::ring::View;
 use crate::store::Store;
@@ -40,7 +42,7 @@ type OnShutDown = Box<dyn Fn(bool) + Send>;
 pub struct Shared {
     /// The items.
     pub store: Arc<Store>,
-    /// What parsing needs of the settings.
+    /// What parsing needs of the settings, with the users at the start.
     pub rules: Rules,
     /// As the server was started.
     pub settings: Settings,
@@ -50,6 +52,8 @@ pub struct Shared {
     pub ring: Option<Arc<View>>,
     /// The clients of all threads.
     pub connected: Connected,
+    /// What it was told since its start.
+    pub(crate) standing: Arc<Standing>,
     /// Each thread's.
     counters: Vec<Counters>,
     figures: Vec<Figures>,
@@ -74,6 +78,7 @@ impl Shared {
             rules: settings.rules(),
             prefixes: Prefixes::new(settings.prefix_delimiter, settings.detail),
             connected: Connected::default(),
+            standing: Arc::new(Standing::new(Arc::clone(&settings.users))),
             // One more for the thread of the ring, which executes commands, too.
             counters: (0..=settings.threads)
                 .map(|_| Counters::default())

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Prefixes that are counted; others, that come later, are not.
 const PREFIXES_MAX: usize = 65_536;
@@ -22,7 +22,7 @@ struct Counts {
 pub struct Prefixes {
     delimiter: u8,
     is_on: AtomicBool,
-    counts: Mutex<HashMap<Box<[u8]>, Counts>>,
+    counts: Mutex<HashMap<Arc<[u8]>, Counts>>,
 }
 
 impl Prefixes {
@@ -98,14 +98,21 @@ impl Prefixes {
         counts.clear();
     }
 
+    /// What there is. Every command waits for the lock: nothing but copying is done under it.
+    fn copy(&self) -> Vec<(Arc<[u8]>, Counts)> {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = counts.iter();
+        all.map(|(prefix, counts)| (Arc::clone(prefix), *counts))
+            .collect()
+    }
+
     /// Appends a line for each prefix, in their order, and `END`.
     pub(crate) fn dump(&self, out: &mut Vec<u8>) {
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sorted: Vec<_> = counts.iter().collect();
-        sorted.sort_unstable_by_key(|(prefix, _)| *prefix);
+        let mut sorted = self.copy();
+        sorted.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         for (prefix, counts) in sorted {
             out.extend_from_slice(b"PREFIX ");
-            out.extend_from_slice(prefix);
+            out.extend_from_slice(&prefix);
             let Counts {
                 gets,
                 hits,

@@ -188,9 +188,15 @@ impl Guard<'_> {
         self.items.segments.reserve(length, &self.items.epochs)
     }
 
-    /// A long value of these parts; none where the system refuses the memory.
-    pub(super) fn large<'a>(&self, parts: [&[u8]; 2]) -> Result<Option<Body<'a>>, Wants> {
-        let large = self.items.segments.large(parts, &self.items.epochs)?;
+    /// A long value of these parts, and blanks behind them; none where the system refuses the
+    /// memory.
+    pub(super) fn large<'a>(
+        &self,
+        parts: [&[u8]; 2],
+        blanks: usize,
+    ) -> Result<Option<Body<'a>>, Wants> {
+        let segments = &self.items.segments;
+        let large = segments.large(parts, blanks, &self.items.epochs)?;
         Ok(large.map(Body::Large))
     }
 

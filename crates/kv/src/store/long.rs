@@ -120,6 +120,7 @@ impl Pinned<'_> {
             return true;
         }
         let length = recipe.parts().iter().map(|part| part.len()).sum();
+        self.work += length;
         let large = loop {
             match self.guard.reserve(length) {
                 Ok(large) => break large,

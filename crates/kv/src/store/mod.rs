@@ -402,6 +402,7 @@ impl Worker {
             store: &self.store,
             guard: self.store.items.pin(&mut self.seat),
             waited: 0,
+            work: 0,
         }
     }
 }
@@ -418,6 +419,8 @@ pub struct Pinned<'w> {
     guard: Guard<'w>,
     /// How often it waited for others for want of memory.
     waited: u32,
+    /// Bytes of values that were copied under it, or [looked through](Self::looked_through).
+    work: usize,
 }
 
 impl Pinned<'_> {
@@ -460,6 +463,19 @@ impl Pinned<'_> {
     /// The store.
     pub fn store(&self) -> &Store {
         self.store
+    }
+
+    /// What writes have cost under it so far, in bytes of values that were made of others, copied
+    /// or looked through: a short command may make a long value of one that is there.
+    #[inline]
+    pub(crate) fn work(&self) -> usize {
+        self.work
+    }
+
+    /// So many bytes of a value were looked through.
+    #[inline]
+    pub(crate) fn looked_through(&mut self, bytes: usize) {
+        self.work += bytes;
     }
 }
 

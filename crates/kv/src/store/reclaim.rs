@@ -69,6 +69,12 @@ impl Pinned<'_> {
         }
     }
 
+    /// Makes a new guard of it, whoever waits: what this worker has replaced until now can go. As
+    /// [`make_way`](Self::make_way), whenever nothing is borrowed.
+    pub(crate) fn renew(&mut self) {
+        self.guard.renew();
+    }
+
     /// Makes room for what is wanted. False: there is none to be made now.
     pub(super) fn make_room(&mut self, wanted: Wants, now: u32) -> bool {
         let segments = &self.store.items.segments;

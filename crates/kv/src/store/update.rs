@@ -51,6 +51,8 @@ struct Done {
     cas: u64,
     /// Units that were written.
     units: u32,
+    /// Bytes of the value that were copied for it.
+    copied: usize,
     /// Is the table fuller?
     grew: bool,
 }
@@ -80,6 +82,7 @@ impl Pinned<'_> {
                     if done.units > 0 {
                         self.store.help(&self.guard, done.units, now);
                     }
+                    self.work += done.copied;
                     let cas = done.cas;
                     return Ok(Updated { outcome, cas });
                 }
@@ -217,6 +220,10 @@ impl Pinned<'_> {
         let units = segments.units(size);
         let group = Segments::group(new.expires, now);
         let elsewhere = body.elsewhere();
+        let copied = match (&body, new.value) {
+            (Body::Large(_), Value::Same) => 0,
+            _ => length,
+        };
         let room = self.guard.room(group, units).map_err(Stop::Wants)?;
         let keeps = matches!(new.value, Value::Same);
         let kept = current.as_ref().filter(|_| keeps);
@@ -244,6 +251,7 @@ impl Pinned<'_> {
         Ok(Done {
             cas: words.cas,
             units,
+            copied,
             grew: slot.is_some(),
         })
     }
@@ -266,9 +274,7 @@ impl Pinned<'_> {
                 .map(Body::Large)
                 .ok_or(Stop::Long(recipe));
         }
-        let spaces = vec![b' '; blanks];
-        let parts = [parts[0], if blanks > 0 { &spaces } else { parts[1] }];
-        let large = self.guard.large(parts).map_err(Stop::Wants)?;
+        let large = self.guard.large(parts, blanks).map_err(Stop::Wants)?;
         large.ok_or(Stop::Not(NotStored::OutOfMemory))
     }
 

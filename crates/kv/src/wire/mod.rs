@@ -54,9 +54,36 @@ pub fn parse(
     commands_max: usize,
     commands: &mut Commands,
 ) -> Parsed {
+    let goes_on = |commands: &Commands| commands.list.len() < commands_max;
+    parse_while(goes_on, stream, rules, bytes, commands_max, commands)
+}
+
+/// Appends the commands of so many requests in a datagram at most: all keys of each, since nobody
+/// can go on with the others later.
+pub fn parse_datagram(
+    stream: &mut Stream,
+    rules: &Rules,
+    bytes: &[u8],
+    requests_max: usize,
+    commands: &mut Commands,
+) -> Parsed {
+    let mut requests = 0..requests_max;
+    let goes_on = |_: &Commands| requests.next().is_some();
+    parse_while(goes_on, stream, rules, bytes, usize::MAX, commands)
+}
+
+#[inline]
+fn parse_while(
+    mut goes_on: impl FnMut(&Commands) -> bool,
+    stream: &mut Stream,
+    rules: &Rules,
+    bytes: &[u8],
+    commands_max: usize,
+    commands: &mut Commands,
+) -> Parsed {
     let mut at = 0;
     let (mut needed, mut or_line) = (0, false);
-    while at < bytes.len() && commands.list.len() < commands_max {
+    while at < bytes.len() && goes_on(commands) {
         if stream.protocol == Protocol::Negotiating {
             stream.protocol = match bytes[at] {
                 binary::MAGIC_REQUEST => Protocol::Binary,

@@ -3,6 +3,7 @@
 
 mod commands;
 mod copies;
+mod ending;
 mod kept;
 mod observing;
 mod pipelined;

@@ -29,8 +29,8 @@ use std::sync::Arc;
 pub const CLIENTS_MAX: usize = 1024;
 /// Commands that a client may have unanswered.
 const UNANSWERED_MAX: usize = 64;
-/// Bytes of answers that all clients may hold; beyond it those that have not moved for longest are
-/// dropped.
+/// Bytes that all clients may hold, of answers and of what is to be asked yet; beyond it those that
+/// have not moved for longest are dropped.
 const HELD_MAX: usize = 256 << 20;
 
 /// All of them.
@@ -96,13 +96,24 @@ impl Clients {
         all.into_iter().for_each(|id| self.finished(port, id, node));
     }
 
-    /// One has connected; beyond as many as may be, nobody is let in.
-    pub(super) fn opened(&mut self, port: &mut dyn Port, id: ConnectionId) {
+    /// One has connected. Beyond as many as may be it takes the place of the one that has not moved
+    /// for longest in the midst of a command; where none is, nobody is let in.
+    pub(super) fn opened(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
         if self.table.len() >= CLIENTS_MAX {
-            self.figures.turned_away.add(1);
-            return port.abort(id);
+            let amid = self.table.iter().filter(|(_, one)| one.is_amid_command());
+            let longest = amid.min_by_key(|(_, client)| client.moved);
+            let Some(longest) = longest.map(|(id, _)| id) else {
+                self.figures.turned_away.add(1);
+                return port.abort(id);
+            };
+            self.figures.gave_way.add(1);
+            self.drop_client(port, longest);
         }
-        self.table.insert(id, Client::default());
+        let client = Client {
+            moved: now,
+            ..Client::default()
+        };
+        self.table.insert(id, client);
     }
 
     pub(super) fn received(

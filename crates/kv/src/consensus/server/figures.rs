@@ -154,8 +154,8 @@ fn encode(figures: &Figures, syncs: &SyncTimes, to: &mut Writer<'_>) -> fmt::Res
     )?;
     to.counter(
         "clients_dropped",
-        "Clients that were dropped: all held too much and they had not moved for longest, or they \
-         were too far behind with what they watch",
+        "Clients that were dropped: all held too much, or another found no place, and they had not \
+         moved for longest; or they were too far behind with what they watch",
         figures.gave_way.get(),
     )?;
     to.counter(

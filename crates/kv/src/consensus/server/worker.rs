@@ -231,7 +231,7 @@ impl Handler for Worker {
     fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
         match accepted.role {
             OF_NODES => self.lines.opened(port, accepted, now),
-            _ => self.clients.opened(port, accepted.connection),
+            _ => self.clients.opened(port, accepted.connection, now),
         }
     }
 

@@ -45,6 +45,15 @@ pub enum Wanted {
 }
 
 impl Wanted {
+    /// Bytes of the value in it, or of what is said.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Wanted::Node(Request::Change(Command::Store { value, .. }), _) => value.len(),
+            Wanted::Say(text) => text.len(),
+            _ => 0,
+        }
+    }
+
     /// What may be asked before the answer to another is there: of one kind, as a read must show
     /// what was written before it. None: by itself.
     pub(super) fn kind(&self) -> Option<bool> {

@@ -143,10 +143,14 @@ fn clients(shared: &Shared, to: &mut Writer<'_>) -> fmt::Result {
         "Connections closed unasked, by reason",
         by("reason", closed),
     )?;
-    to.counter(
+    let yields = [
+        ("turn", total(Counter::Yields)),
+        ("room", total(Counter::Stalls)),
+    ];
+    to.counters(
         "yields",
-        "Times that a connection's commands waited for their turn, or for room",
-        total(Counter::Yields),
+        "Times that commands waited: for others' turn, or until answers were taken, or the ring's",
+        by("for", yields),
     )?;
     let read = total(Counter::BytesRead);
     to.counter("read_bytes", "Bytes read from clients", read)?;

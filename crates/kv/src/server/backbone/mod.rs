@@ -312,9 +312,9 @@ impl Backbone {
                 } else {
                     tracing::warn!("no other node took over what this one serves");
                 }
+                self.shared.standing.end_at(now + GRACE);
                 let workers = self.workers.iter();
-                let within = GRACE;
-                workers.for_each(|worker| worker.send(Order::End { within }));
+                workers.for_each(|worker| worker.send(Order::End));
                 End::HasLeft
             }
             End::Drains(since) if self.node.is_drained() || now.since(since) >= DRAINED_WITHIN => {

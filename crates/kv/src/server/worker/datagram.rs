@@ -1,8 +1,9 @@
 //! A datagram's commands are executed, and answered in datagrams. It cannot be told to wait: what
-//! would take too long is left out, as if it had been lost on the way.
+//! would take too long is left out, as if it had been lost on the way: what comes behind 1 MiB of
+//! answers, 256 of them, or 2 MiB of values that were made for it.
 
 use super::super::udp::Datagrams;
-use super::lane::{STATS_MAX, UNSENT_MAX, is_stats};
+use super::lane::{StatsDone, UNSENT_MAX, WORK_MAX, is_stats};
 use crate::class::{Class, Counts};
 use crate::cohort::Cohort;
 use crate::execute::Turn;
@@ -11,13 +12,18 @@ use crate::wire::{END, Kind};
 use rhythm_net::{DatagramId, Port};
 use std::net::SocketAddr;
 
+/// Requests of one datagram that are answered: an answer is a datagram of its own, or several, and
+/// a request may be a single byte. (Of one for several keys, each has as many.)
+pub(super) const ANSWERS_MAX: usize = 256;
+/// What is said where statistics are longer than what a datagram is answered.
+const TOO_LONG: &[u8] = b"SERVER_ERROR too long for datagrams, ask over TCP\r\n";
+
 /// A datagram whose commands are executed.
 pub(super) struct DatagramLane<'a> {
     pub(super) port: &'a mut dyn Port,
     pub(super) datagrams: &'a mut Datagrams,
     pub(super) out: &'a mut Vec<u8>,
-    /// How many `stats` the turn has executed.
-    pub(super) stats: &'a mut usize,
+    pub(super) stats: &'a mut StatsDone,
     /// The turn's commands.
     pub(super) classes: &'a mut Counts,
 }
@@ -33,16 +39,15 @@ impl DatagramLane<'_> {
         store: &Store,
         turn: &mut Turn<'_>,
     ) {
-        let (mut is_first, mut answered) = (true, 0);
+        let (mut is_first, mut answers, mut answered) = (true, 0, 0);
+        let work_max = turn.work() + WORK_MAX;
         for at in cohort.part(index).commands.clone() {
-            if answered >= UNSENT_MAX {
+            if answered >= UNSENT_MAX || answers >= ANSWERS_MAX || turn.work() > work_max {
                 break;
             }
-            if is_stats(cohort.commands(), at) {
-                if *self.stats >= STATS_MAX {
-                    continue;
-                }
-                *self.stats += 1;
+            let of_stats = is_stats(cohort.commands(), at);
+            if of_stats && self.stats.are_many() {
+                continue;
             }
             cohort.prepare(at, store, turn);
             let part = cohort.part(index);
@@ -54,11 +59,23 @@ impl DatagramLane<'_> {
             if let Some((at, long)) = turn.take_long() {
                 self.out.splice(at..at, long.iter().copied());
             }
+            if of_stats {
+                self.stats.add(self.out.len());
+                if self.out.len() > UNSENT_MAX {
+                    self.out.clear();
+                    // A packet would need to say whose answer it is, and is lost.
+                    if let Kind::Stats(_) = command.kind {
+                        self.out.extend_from_slice(TOO_LONG);
+                    }
+                }
+            }
             let answer = &self.out[..];
             answered += answer.len();
             if has_datagram(&command.kind, answer, is_first) {
                 (self.datagrams).push(self.port, socket, peer, id, answer);
                 is_first = false;
+                // Keys are bounded by the length of a datagram, and their values by their own.
+                answers += usize::from(!is_amid_keys(&command.kind));
             }
             is_first |= is_sent_at_once(&command.kind, answer);
             turn.make_way();
@@ -71,6 +88,11 @@ impl DatagramLane<'_> {
 fn has_datagram(kind: &Kind, answer: &[u8], is_first: bool) -> bool {
     let may_be_empty = matches!(kind, Kind::Get { .. } | Kind::Binary { .. });
     !answer.is_empty() || may_be_empty && is_first
+}
+
+/// Whether what is answered is a key behind which others of its request may come.
+fn is_amid_keys(kind: &Kind) -> bool {
+    matches!(kind, Kind::Get { is_last: false, .. })
 }
 
 /// Whether memcached sends the answers that are ready behind this one, so that those that follow

@@ -17,9 +17,42 @@ pub(super) const UNSENT_MAX: usize = 1 << 20;
 /// Answers are sent when so many bytes of one connection's are together.
 pub(super) const SEND_BYTES: usize = 256 * 1024;
 
+/// Bytes of values that a connection has made, copied or sent in one turn before its commands wait
+/// for the next: others wait for the turn's end, and a short command may be about a long value.
+pub(super) const WORK_MAX: usize = 2 << 20;
+
 /// `stats` of all connections that one turn executes beyond the first of each: they take a hundred
 /// times as long as other commands do, and others wait for the turn's end.
 pub(super) const STATS_MAX: usize = 64;
+/// Bytes of their answers beyond which it executes none, not even the first of a connection: that
+/// to `stats detail dump` may have many MiB.
+pub(super) const STATS_BYTES: usize = 1 << 20;
+
+/// The `stats` that a turn has executed.
+#[derive(Debug, Default)]
+pub(super) struct StatsDone {
+    count: usize,
+    /// Of their answers.
+    bytes: usize,
+}
+
+impl StatsDone {
+    /// Whether no more are executed, but for what must be.
+    pub(super) fn are_many(&self) -> bool {
+        self.count >= STATS_MAX || self.are_long()
+    }
+
+    /// Whether not even those are.
+    pub(super) fn are_long(&self) -> bool {
+        self.bytes >= STATS_BYTES
+    }
+
+    /// One more was, with an answer of so many bytes.
+    pub(super) fn add(&mut self, answer: usize) {
+        self.count += 1;
+        self.bytes += answer;
+    }
+}
 
 /// Whether a command is a `stats`, in whichever protocol.
 pub(super) fn is_stats(commands: &Commands, at: usize) -> bool {
@@ -39,14 +72,15 @@ pub(super) struct Lane<'a> {
     pub(super) written: u64,
     /// Answers that may stay untaken.
     pub(super) limit: usize,
-    /// How many `stats` the turn has executed.
-    pub(super) stats: &'a mut usize,
+    pub(super) stats: &'a mut StatsDone,
     /// The turn's commands.
     pub(super) classes: &'a mut Counts,
     pub(super) ring: Option<&'a mut Ring>,
     pub(super) now: Time,
     /// The turn wrote something for this connection that is to be confirmed, or showed it such.
     pub(super) has_written: bool,
+    /// Commands are left so that others have their turn.
+    pub(super) yields: bool,
 }
 
 impl Lane<'_> {
@@ -69,6 +103,7 @@ impl Lane<'_> {
         let commands = cohort.part(index).commands.clone();
         let mut closes = false;
         let mut cut = None;
+        let work_max = turn.work() + WORK_MAX;
         for at in commands.clone() {
             let unsent = self.client.unsent();
             let is_full = unsent > 0 && unsent + self.out.len() > self.limit;
@@ -76,12 +111,16 @@ impl Lane<'_> {
                 cut = Some(at);
                 break;
             }
-            if is_stats(cohort.commands(), at) {
-                if *self.stats >= STATS_MAX && at > commands.start && cohort.can_leave(index, at) {
-                    cut = Some(at);
-                    break;
-                }
-                *self.stats += 1;
+            let of_stats = is_stats(cohort.commands(), at);
+            let is_too_much = turn.work() + self.written as usize > work_max
+                || of_stats && self.stats.are_long()
+                || of_stats && self.stats.are_many() && at > commands.start;
+            if is_too_much && cohort.can_leave(index, at) {
+                self.yields = true;
+                cut = Some(at);
+                // What was replaced may have been much, too.
+                turn.renew();
+                break;
             }
             if let Some(range) = self.lacks_room(cohort, index, at) {
                 cut = Some(at);
@@ -121,7 +160,11 @@ impl Lane<'_> {
             }
             self.classes.add(class);
             let hash = cohort.hash_of(at);
+            let before = self.out.len();
             let then = turn.execute(cohort.parsed(part), command, hash, self.out);
+            if of_stats {
+                self.stats.add(self.out.len() - before);
+            }
             let written = turn.written().map_or(0, Written::count);
             if written > writes {
                 writes = written;
@@ -179,6 +222,7 @@ impl Lane<'_> {
             (client.needed, client.or_line) = (parsed.needed, parsed.or_line);
             // The bound on commands ended it, and not the want of bytes.
             client.is_stalled = commands.len() >= cohort.part_commands_max() && !rest.is_empty();
+            self.yields |= client.is_stalled;
             client.input = rest;
         }
         if client.is_closing || client.has_finished && !client.is_stalled {

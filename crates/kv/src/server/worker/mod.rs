@@ -15,6 +15,7 @@
 //! bounded by what is left out of them.
 
 mod datagram;
+mod ending;
 mod lane;
 mod places;
 mod relief;
@@ -32,7 +33,7 @@ use crate::shared::{Counter, Place, Shared};
 use crate::store::Worker as StoreWorker;
 use crate::wire::{Protocol, Rules, Stream, udp};
 use datagram::DatagramLane;
-use lane::{Lane, SEND_BYTES, UNSENT_MAX};
+use lane::{Lane, SEND_BYTES, StatsDone, UNSENT_MAX};
 pub(super) use relief::held_least;
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{
@@ -47,9 +48,6 @@ use std::time::Duration;
 /// How often the store takes back what has expired, and how soon again while there is more.
 const TEND_EVERY: Duration = Duration::from_secs(1);
 const TEND_AGAIN: Duration = Duration::from_millis(1);
-/// A server that ends looks what has come, in one turn for so many clients: as many the loop tells
-/// of at a time, at least.
-const LOOKED_AT: usize = 512;
 /// What is said to a client for whom there is no place.
 const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
 
@@ -107,8 +105,12 @@ impl Worker {
         now: Time,
     ) -> Worker {
         let idle_timeout = shared.settings.idle_timeout;
+        let rules = Rules {
+            users: shared.standing.users(),
+            ..shared.rules.clone()
+        };
         Worker {
-            rules: shared.rules.clone(),
+            rules,
             index,
             store,
             clients: ConnectionTable::new(),
@@ -129,7 +131,8 @@ impl Worker {
             relieve_from: 0,
             sweep_at: idle_timeout.map(|_| now),
             tend_at: now + TEND_EVERY,
-            ends_at: None,
+            // None began after it was told to, but for one that does so after a panic.
+            ends_at: shared.standing.ends_at(),
             looks: 0,
             is_closing_idle: false,
             shared,
@@ -192,7 +195,7 @@ impl Worker {
                 .writing_if(ring.may_write());
         }
         let mut batch = 0..0;
-        let mut stats = 0;
+        let mut stats = StatsDone::default();
         loop {
             let Some(index) = batch.next() else {
                 batch = self.cohort.parse(&self.rules);
@@ -225,11 +228,17 @@ impl Worker {
                         has_written: false,
                         written: 0,
                         limit,
+                        yields: false,
                         stats: &mut stats,
                         classes: &mut self.classes,
                     };
                     let is_there = lane.run(&mut self.cohort, index, &store, &mut turn);
                     counters.add(Counter::BytesWritten, lane.written);
+                    if lane.yields {
+                        counters.add(Counter::Yields, 1);
+                    } else if client.is_stalled {
+                        counters.add(Counter::Stalls, 1);
+                    }
                     client.moved = now;
                     let waits = client.waits_for_room || !client.owes_nothing();
                     if client.is_stalled && !waits {
@@ -362,8 +371,8 @@ impl Handler for Worker {
                 ..Stream::default()
             };
             self.cohort.add(source, stream, commands);
+            self.run_if_full(port, now);
         }
-        self.run_if_full(port, now);
     }
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
@@ -444,8 +453,8 @@ impl Handler for Worker {
         }
         self.run(port, now);
         self.relieve_if_needed(port, now);
-        if self.ends_at.is_some() && self.looks == 0 {
-            self.close_idle(port);
+        if self.ends_at.is_some() {
+            self.go_on_ending(port, now);
         }
     }
 
@@ -481,8 +490,7 @@ impl Handler for Worker {
     }
 
     fn finished(&self) -> bool {
-        let is_over = self.ends_at == Some(Time::ZERO);
-        is_over || self.ends_at.is_some() && self.looks == 0 && self.clients.is_empty()
+        self.has_ended()
     }
 }
 
@@ -501,15 +509,9 @@ impl rhythm_net::Worker for Worker {
 
     fn obey(&mut self, port: &mut dyn Port, order: Order, now: Time) {
         match order {
-            Order::Users(users) => self.rules.users = users,
+            Order::Users => self.rules.users = self.shared.standing.users(),
             Order::Ring(told) => self.told(port, told, now),
-            Order::End { within } => {
-                port.stop_accepting();
-                self.ends_at = Some(now + within);
-                // This turn may be over for some that have sent something.
-                self.looks = 2 + self.clients.len() / LOOKED_AT;
-                self.is_closing_idle = true;
-            }
+            Order::End => self.end(port),
         }
     }
 }

@@ -24,12 +24,18 @@ impl Worker {
 
     /// Lets clients in who wait, as long as there are places.
     pub(super) fn let_waiting_in(&mut self, port: &mut dyn Port, now: Time) {
+        let mut count = 0;
         while !self.waiting.is_empty()
             && let Some(place) = self.place()
             && let Some(id) = self.waiting.pop_front()
         {
             self.let_in(id, place, now);
             port.resume(id);
+            count += 1;
+        }
+        if count > 0 && self.ends_at.is_some() {
+            // What they sent while they waited is not read yet.
+            self.look_again(count);
         }
         let waits = !self.waiting.is_empty();
         self.look_for_places_at = waits.then_some(now + PLACES_EVERY);

@@ -1,6 +1,6 @@
-//! Connections that are closed by the server: for what they hold, for their silence, at its end.
+//! Connections that are closed by the server: for what they hold, for their silence.
 
-use super::{Client, Worker};
+use super::Worker;
 use crate::shared::{Counter, Settings};
 use rhythm_net::{Port, Time};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// How often silent connections are looked for, if they are.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Connections that are closed at once; the others' turn comes before there are more.
-const CLOSED_MAX: usize = 32;
+pub(super) const CLOSED_MAX: usize = 32;
 /// Connections that are looked at at once to find those that have not moved for longest.
 const LOOKED_MAX: u32 = 4096;
 
@@ -106,19 +106,6 @@ impl Worker {
             true => now + SWEEP_EVERY,
             // There may be more: the next turn has some of them.
             false => now,
-        }
-    }
-
-    /// Closes connections that owe nothing, and sees to it that it goes on if there may be more.
-    pub(super) fn close_idle(&mut self, port: &mut dyn Port) {
-        // Commands of one that is stalled have come, and are still to be executed.
-        let is_idle = |client: &Client| client.owes_nothing() && !client.is_stalled;
-        let idle = self.clients.iter().filter(|(_, client)| is_idle(client));
-        let idle: Vec<_> = idle.map(|(id, _)| id).take(CLOSED_MAX).collect();
-        self.is_closing_idle = idle.len() == CLOSED_MAX;
-        for id in idle {
-            port.close(id);
-            self.forget(id);
         }
     }
 }

@@ -1,10 +1,12 @@
+mod ending;
+mod turns;
+
 use super::super::orders::{Forward, RingOrder, Told};
 use super::*;
 use crate::class::{Class, Classes};
 use crate::ring::{Placement, Road, Scheme, View};
 use crate::shared::{Settings, Start};
 use crate::store::{Store, StoreOptions};
-use lane::STATS_MAX;
 use rhythm_net::testing::TestPort;
 use rhythm_net::{Role, WorkerOptions, Workers, workers};
 use std::net::SocketAddr;
@@ -19,15 +21,15 @@ struct Alone {
 
 impl Alone {
     fn new(memory: usize) -> Alone {
-        Alone::made(memory, None)
+        Alone::made(memory, None, Settings::default())
     }
 
     /// One whose writes are announced there.
     fn in_ring(memory: usize, view: Arc<View>) -> Alone {
-        Alone::made(memory, Some(view))
+        Alone::made(memory, Some(view), Settings::default())
     }
 
-    fn made(memory: usize, view: Option<Arc<View>>) -> Alone {
+    fn made(memory: usize, view: Option<Arc<View>>, settings: Settings) -> Alone {
         let options = StoreOptions {
             memory,
             ..StoreOptions::default()
@@ -35,7 +37,7 @@ impl Alone {
         let store = Arc::new(Store::new(options).expect("memory"));
         let settings = Settings {
             threads: 1,
-            ..Settings::default()
+            ..settings
         };
         let of_worker = store.worker().expect("the first");
         let held_most = settings.buffers_max;
@@ -73,49 +75,6 @@ impl Alone {
         let connection = port.connections.get_mut(&id);
         connection.map_or_else(Vec::new, |one| std::mem::take(&mut one.sent))
     }
-}
-
-#[test]
-fn a_turn_executes_so_many_stats_in_either_protocol() {
-    let mut alone = Alone::new(1 << 20);
-    let mut stat = [0; 24];
-    (stat[0], stat[1]) = (0x80, 0x10);
-    // Who ends the packets of an answer is the one without a key.
-    let is_end = |head: &[u8]| head == [0x81, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    let binary = alone.connect(0, usize::MAX);
-    let sent = alone.turn(binary, &stat.repeat(3 * STATS_MAX));
-    assert_eq!(
-        sent.windows(12).filter(|head| is_end(head)).count(),
-        STATS_MAX
-    );
-    let text = alone.connect(1, usize::MAX);
-    let sent = alone.turn(text, &b"stats\r\n".repeat(3 * STATS_MAX));
-    let sent = String::from_utf8(sent).expect("a text");
-    assert_eq!(sent.matches("END\r\n").count(), STATS_MAX);
-}
-
-#[test]
-fn a_datagram_is_answered_so_much_and_no_more() {
-    const LONG: usize = 100_000;
-    let mut alone = Alone::new(64 << 20);
-    let client = alone.connect(0, usize::MAX);
-    let set = format!("set a 0 0 {LONG}\r\n{}\r\n", "x".repeat(LONG));
-    assert_eq!(alone.turn(client, set.as_bytes()), b"STORED\r\n");
-    let before = alone.worker.shared.total(Counter::BytesWritten);
-    let gets = [b"\0\0\0\0\0\x01\0\0get", &b" a".repeat(1000)[..], b"\r\n"].concat();
-    let socket = DatagramId {
-        index: 0,
-        role: Role::default(),
-    };
-    let datagram = Datagram::new(SocketAddr::from(([127, 0, 0, 1], 1)), &gets);
-    let now = alone.now;
-    (alone.worker).datagrams(&mut alone.port, socket, &[datagram], now);
-    alone.turn(client, b"");
-    let written = alone.worker.shared.total(Counter::BytesWritten) - before;
-    assert!(
-        (1 << 20..(1 << 20) + 2 * LONG as u64).contains(&written),
-        "{written}"
-    );
 }
 
 /// Each of them has a value that is no item's any more when the next has come.
@@ -491,62 +450,4 @@ fn commands_are_answered_at_once_or_when_they_are_confirmed_as_is_said_of_each()
     assert!(figures.for_copies.sum() > 0);
     backbone.stop();
     backbone.join().expect("it is told to");
-}
-
-#[test]
-fn what_has_come_is_answered_before_it_ends() {
-    const LONG: usize = 300_000;
-    let mut alone = Alone::new(64 << 20);
-    let [early, late, idle] = [0, 1, 2].map(|slot| alone.connect(slot, usize::MAX));
-    let set = format!("set a 0 0 {LONG}\r\n{}\r\n", "x".repeat(LONG));
-    assert_eq!(alone.turn(early, set.as_bytes()), b"STORED\r\n");
-    let slow = alone.connect(3, 0);
-    alone.turn(slow, &b"get a\r\n".repeat(20));
-    let within = Duration::from_secs(2);
-    let (port, now) = (&mut alone.port, alone.now);
-    rhythm_net::Worker::obey(&mut alone.worker, port, Order::End { within }, now);
-    // As the loop has it: the order came first, and then what had come before it.
-    assert_eq!(alone.turn(early, b"mn\r\n"), b"MN\r\n");
-    assert_eq!(alone.turn(late, b"mn\r\n"), b"MN\r\n");
-    assert!(!alone.worker.finished());
-    assert_eq!(
-        alone.worker.wake_at(),
-        Some(Time::ZERO),
-        "nobody is waited for"
-    );
-    let is_there = |alone: &Alone, id| alone.worker.clients.get(id).is_some();
-    // More than one turn executes: the rest of it has come, too.
-    let many = b"stats\r\n".repeat(STATS_MAX + 5);
-    let ends = |sent: &[u8]| String::from_utf8_lossy(sent).matches("END\r\n").count();
-    assert_eq!(ends(&alone.turn(late, &many)), STATS_MAX);
-    assert!(!is_there(&alone, early) && !is_there(&alone, idle));
-    alone.turn(early, b"");
-    assert!(!is_there(&alone, late));
-    let rest = std::mem::take(&mut alone.port.closed);
-    assert_eq!(rest.iter().map(|one| ends(&one.sent)).sum::<usize>(), 5);
-    // Who has not taken all has until then.
-    assert!(is_there(&alone, slow) && !alone.worker.finished());
-    assert!(
-        alone.worker.wake_at() > Some(alone.now),
-        "it waits for who is slow"
-    );
-    let mut taken = 0;
-    while is_there(&alone, slow) {
-        alone.port.at(slow).room = 1 << 20;
-        let now = alone.now;
-        alone.worker.writable(&mut alone.port, slow, now);
-        alone.turn(idle, b"");
-        let Some(connection) = alone.port.connections.get_mut(&slow) else {
-            break;
-        };
-        taken += std::mem::take(&mut connection.sent).len();
-        assert!(alone.now < Time::ZERO + within);
-    }
-    // What was sent last is on its way when it is closed.
-    let closed = alone.port.closed.iter();
-    taken += closed
-        .map(|connection| connection.sent.len())
-        .sum::<usize>();
-    assert_eq!(taken, 20 * (18 + LONG + 7), "all that it asked for");
-    assert!(alone.worker.finished());
 }

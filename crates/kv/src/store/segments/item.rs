@@ -151,7 +151,8 @@ pub(super) unsafe fn write(at: NonNull<u8>, key: &[u8], words: &Words, body: Bod
     match body {
         Body::Here(parts, blanks) => {
             parts.into_iter().for_each(&mut push);
-            (0..blanks).for_each(|_| push(b" "));
+            // SAFETY: as in `push`: `bytes` counted them, too.
+            unsafe { at.add(end).write_bytes(b' ', blanks) };
         }
         Body::Large(large) => push(&Arc::into_raw(large).expose_provenance().to_ne_bytes()),
     }

@@ -38,9 +38,15 @@ impl Large {
         &mut self.bytes
     }
 
-    /// With these parts as its bytes. None where they are longer than it was made for.
-    pub(super) fn fill(mut self, parts: [&[u8]; 2]) -> Option<Large> {
-        parts.iter().all(|part| self.push(part)).then_some(self)
+    /// With these parts as its bytes, and blanks behind them. None where they are longer than it
+    /// was made for.
+    pub(super) fn fill(mut self, parts: [&[u8]; 2], blanks: usize) -> Option<Large> {
+        let length = parts[0].len() + parts[1].len() + blanks;
+        let fits = parts.iter().all(|part| self.push(part)) && length <= self.counted;
+        fits.then(|| {
+            self.bytes.resize(length, b' ');
+            self
+        })
     }
 
     /// With more bytes behind those it has. False: they are more than it was made for.

@@ -202,14 +202,17 @@ impl Segments {
         Some(self.room_at(new, at))
     }
 
-    /// A long value of these parts; none where the system refuses the memory.
+    /// A long value of these parts, and blanks behind them; none where the system refuses the
+    /// memory.
     pub(super) fn large(
         &self,
         parts: [&[u8]; 2],
+        blanks: usize,
         epochs: &Epochs,
     ) -> Result<Option<Arc<Large>>, Wants> {
-        let large = self.reserve(parts[0].len() + parts[1].len(), epochs)?;
-        Ok(large.and_then(|large| large.fill(parts)).map(Arc::new))
+        let large = self.reserve(parts[0].len() + parts[1].len() + blanks, epochs)?;
+        let filled = large.and_then(|large| large.fill(parts, blanks));
+        Ok(filled.map(Arc::new))
     }
 
     /// Memory for a long value of so many bytes; none where the system refuses it, which no room

@@ -77,9 +77,16 @@ impl Client {
         matches!(self.waits.front(), Some(wait) if wait.answer.is_some())
     }
 
-    /// Bytes of answers that it holds.
+    /// Bytes that it holds: of what it sent and was not asked yet, and of answers.
     pub(super) fn holds(&self) -> usize {
-        self.out.unsent() + self.awaited
+        let asked = self.asked.iter().map(Wanted::bytes);
+        self.input.capacity() + asked.sum::<usize>() + self.out.unsent() + self.awaited
+    }
+
+    /// Whether it is in the midst of a command, and has all answers: none but it can go on.
+    pub(super) fn is_amid_command(&self) -> bool {
+        let is_owed = !self.waits.is_empty() || !self.asked.is_empty() || !self.out.is_empty();
+        !self.input.is_empty() && !is_owed
     }
 
     /// Whether changes may be told now: not within an answer, nor before it knows that it watches.

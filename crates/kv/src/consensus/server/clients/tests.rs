@@ -73,7 +73,7 @@ fn answers_that_wait_for_others_to_be_taken_are_counted() {
     const GETS: usize = 64;
     let mut port = TestPort::with(id(0), 0);
     let (mut clients, mut node) = (Clients::new(Arc::default()), Fake::new());
-    clients.opened(&mut port, id(0));
+    clients.opened(&mut port, id(0), node.now);
     let gets = "get k\r\n".repeat(GETS);
     clients.received(&mut port, id(0), gets.as_bytes(), &mut node);
     let most = UNTAKEN_MAX.div_ceil(LONG);
@@ -84,7 +84,8 @@ fn answers_that_wait_for_others_to_be_taken_are_counted() {
     );
     answer(&mut clients, &mut port, &mut node);
     assert_eq!(clients.tickets, most as u64, "nothing more was asked");
-    assert!(clients.table.get(id(0)).unwrap().holds() < UNTAKEN_MAX + LONG + 100);
+    let most = UNTAKEN_MAX + LONG + gets.len() + 100;
+    assert!(clients.table.get(id(0)).unwrap().holds() < most);
     // Who takes it is answered all.
     port.at(id(0)).room = usize::MAX;
     clients.writable(&mut port, id(0), &mut node);
@@ -100,7 +101,7 @@ fn answers_that_wait_for_others_to_be_taken_are_counted() {
 fn a_watch_tells_what_changes_before_the_client_has_taken_that_it_watches() {
     let mut port = TestPort::with(id(0), 0);
     let (mut clients, mut node) = (Clients::new(Arc::default()), Fake::new());
-    clients.opened(&mut port, id(0));
+    clients.opened(&mut port, id(0), node.now);
     clients.received(&mut port, id(0), b"watchkeys a\r\n", &mut node);
     let begun = |node: &mut Fake| node.asked.pop_front().expect("it is asked");
     clients.answered(&mut port, begun(&mut node), Answer::Revision(5), &mut node);
@@ -146,7 +147,7 @@ fn watching(count: u32, prefixes: &[&str], room: usize) -> (Clients, TestPort, F
     let mut port = TestPort::default();
     for slot in 0..count {
         port.accept(id(slot));
-        clients.opened(&mut port, id(slot));
+        clients.opened(&mut port, id(slot), node.now);
         for prefix in prefixes {
             let watch = format!("watchkeys {prefix}\r\n");
             clients.received(&mut port, id(slot), watch.as_bytes(), &mut node);
@@ -226,7 +227,7 @@ fn a_turn_tells_no_more_than_so_much() {
 fn what_is_as_long_as_a_command_may_be_and_is_none_ends_the_connection() {
     let (mut clients, mut node) = (Clients::new(Arc::default()), Fake::new());
     let mut port = TestPort::with(id(0), usize::MAX);
-    clients.opened(&mut port, id(0));
+    clients.opened(&mut port, id(0), node.now);
     let mut line = b"get k ".to_vec();
     line.resize(COMMAND_MAX - 1, b' ');
     clients.received(&mut port, id(0), &line, &mut node);
@@ -242,7 +243,7 @@ fn what_fills_the_room_for_answers_and_is_taken_is_gone_on_with() {
     const ASKED: usize = 20_000;
     let (mut clients, mut node) = (Clients::new(Arc::default()), Fake::new());
     let mut port = TestPort::with(id(0), usize::MAX);
-    clients.opened(&mut port, id(0));
+    clients.opened(&mut port, id(0), node.now);
     let stats = "stats\r\n".repeat(ASKED);
     clients.received(&mut port, id(0), stats.as_bytes(), &mut node);
     let said = node.stats().len() * ASKED;
@@ -254,7 +255,7 @@ fn what_fills_the_room_for_answers_and_is_taken_is_gone_on_with() {
 fn that_there_was_no_room_once_is_not_held_against_what_comes_later() {
     let (mut clients, mut node) = (Clients::new(Arc::default()), Fake::new());
     let mut port = TestPort::with(id(0), usize::MAX);
-    clients.opened(&mut port, id(0));
+    clients.opened(&mut port, id(0), node.now);
     node.has_room = false;
     clients.received(&mut port, id(0), b"get k\r\n", &mut node);
     node.now = Time::ZERO + PATIENCE;
@@ -285,7 +286,7 @@ fn where_all_hold_too_much_those_give_way_that_have_not_moved_for_longest() {
     for slot in 0..count {
         node.now = Time::from_nanos(1 + u64::from(slot));
         port.accept(id(slot));
-        clients.opened(&mut port, id(slot));
+        clients.opened(&mut port, id(slot), node.now);
         clients.received(
             &mut port,
             id(slot),
@@ -306,4 +307,75 @@ fn where_all_hold_too_much_those_give_way_that_have_not_moved_for_longest() {
     assert!((1..=dropped).all(|slot| clients.table.get(id(slot)).is_none()));
     clients.relieve(&mut port);
     assert_eq!(clients.table.len() as u32, count - dropped);
+}
+
+#[test]
+fn what_clients_have_sent_and_nobody_was_asked_yet_is_held_for_them_too() {
+    let (mut clients, mut node) = (Clients::new(Arc::default()), Fake::new());
+    let mut port = TestPort::default();
+    let line = [b"get k", &vec![b' '; COMMAND_MAX - 6][..]].concat();
+    for slot in 0..CLIENTS_MAX as u32 {
+        node.now = Time::from_nanos(1 + u64::from(slot));
+        port.accept(id(slot));
+        clients.opened(&mut port, id(slot), node.now);
+        clients.received(&mut port, id(slot), &line, &mut node);
+        clients.relieve(&mut port);
+    }
+    let held: usize = clients.table.iter().map(|(_, client)| client.holds()).sum();
+    assert!(
+        (HELD_MAX - 2 * COMMAND_MAX..=HELD_MAX).contains(&held),
+        "{held}"
+    );
+    let dropped = (CLIENTS_MAX - clients.table.len()) as u32;
+    assert!(dropped > 0 && (0..dropped).all(|slot| clients.table.get(id(slot)).is_none()));
+    assert_eq!(clients.figures.gave_way.get(), u64::from(dropped));
+}
+
+/// A value that was taken and waits for room at the node is no input any more.
+#[test]
+fn a_value_that_waits_for_room_is_held_for_its_client() {
+    let (mut clients, mut node) = (Clients::new(Arc::default()), Fake::new());
+    let mut port = TestPort::with(id(0), usize::MAX);
+    clients.opened(&mut port, id(0), node.now);
+    node.has_room = false;
+    let set = format!("set k 0 0 {LONG}\r\n{}\r\n", "x".repeat(LONG));
+    clients.received(&mut port, id(0), set.as_bytes(), &mut node);
+    assert!(clients.table.get(id(0)).unwrap().holds() >= LONG);
+}
+
+#[test]
+fn where_all_places_are_taken_who_stands_still_amid_a_command_makes_way() {
+    let (mut clients, mut node) = (Clients::new(Arc::default()), Fake::new());
+    let mut port = TestPort::default();
+    let mut slots = 0..;
+    let mut come = |clients: &mut Clients, port: &mut TestPort, node: &Fake| {
+        let new = id(slots.next().expect("there are many"));
+        port.accept(new);
+        clients.opened(port, new, node.now);
+        clients.table.get(new).is_some()
+    };
+    for _ in 0..CLIENTS_MAX {
+        assert!(come(&mut clients, &mut port, &node));
+    }
+    // The first of these moves again, and one has said all, and waits for the answer.
+    for (slot, at, said) in [
+        (5, 10, "get"),
+        (7, 20, "set k 0 0 9\r\nx"),
+        (8, 1, "get k\r\n"),
+        (5, 30, " k"),
+    ] {
+        node.now = Time::from_nanos(at);
+        clients.received(&mut port, id(slot), said.as_bytes(), &mut node);
+    }
+    for gone in [7, 5] {
+        assert!(come(&mut clients, &mut port, &node));
+        assert!(clients.table.get(id(gone)).is_none());
+        assert_eq!(clients.table.len(), CLIENTS_MAX);
+    }
+    assert!(
+        !come(&mut clients, &mut port, &node),
+        "no other is amid one"
+    );
+    assert_eq!(clients.figures.gave_way.get(), 2);
+    assert_eq!(clients.figures.turned_away.get(), 1);
 }
