@@ -110,46 +110,50 @@ fn a_range_that_is_given_away_is_taken_back_when_a_third_node_may_be_dead() {
     assert!(of.serves(of.first));
 }
 
-/// Both begin with nothing, and are sent the same by one walk.
+/// Both begin with nothing, and one of them is sent what it is to have first, or both by one walk.
 #[test]
 fn one_that_takes_nothing_does_not_keep_another_from_being_sent_what_it_is_to_have() {
-    let mut ring = Ring::with_slots(Options {
-        replicas: 2,
-        lease: Some(LEASE),
-        queue_max: 4096,
-        ..Options::default()
-    });
-    ring.pass(10_000, None, |_| {});
-    for node in [1, 2] {
-        ring.expire(node);
-        ring.begin_anew(node);
-    }
-    ring.pass(2000, None, |_| {});
-    for key in 0..2000 {
-        let now = ring.time();
-        let (done, _) = ring.nodes[0].ask(&[(0, Op::Set(7), key)], now);
-        assert_eq!(done, [(0, Ok(None))]);
-    }
-    ring.pass(100, None, |_| {});
-    for node in [1, 2] {
-        ring.register(node);
-    }
-    let sent = |ring: &Ring| ring.nodes[0].node.status(ring.time()).caught_up;
-    let before = sent(&ring);
-    for _ in 0..500 {
-        if sent(&ring) == before {
-            ring.pass(10, None, |_| {});
+    for gone in [1, 2] {
+        let mut ring = Ring::with_slots(Options {
+            replicas: 2,
+            lease: Some(LEASE),
+            queue_max: 4096,
+            ..Options::default()
+        });
+        ring.pass(10_000, None, |_| {});
+        for node in [1, 2] {
+            ring.expire(node);
+            ring.begin_anew(node);
         }
+        ring.pass(2000, None, |_| {});
+        for key in 0..2000 {
+            let now = ring.time();
+            let (done, _) = ring.nodes[0].ask(&[(0, Op::Set(7), key)], now);
+            assert_eq!(done, [(0, Ok(None))]);
+        }
+        ring.pass(100, None, |_| {});
+        for node in [1, 2] {
+            ring.register(node);
+        }
+        let sent = |ring: &Ring| ring.nodes[0].node.status(ring.time()).caught_up;
+        let before = sent(&ring);
+        for _ in 0..500 {
+            if sent(&ring) == before {
+                ring.pass(10, None, |_| {});
+            }
+        }
+        assert!(sent(&ring) > before, "a walk is under way");
+        // Each knows the other by then: it waits for that before it is sent anything.
+        ring.pass(200, None, |_| {});
+        ring.apart = Some(gone);
+        ring.pass(5000, None, |_| {});
+        let has_all = |ring: &Ring, node: usize| ring.nodes[node].node.complete() == u64::MAX;
+        assert!(has_all(&ring, 3 - gone), "{gone} is gone");
+        assert!(!has_all(&ring, gone), "it was cut off in the midst of it");
+        assert_eq!(ring.value(3 - gone, 1999), Some(7));
+        ring.apart = None;
+        ring.pass(5000, None, |_| {});
+        assert!(has_all(&ring, gone));
+        assert_eq!(ring.value(gone, 1999), Some(7));
     }
-    assert!(sent(&ring) > before, "the walk is under way");
-    ring.apart = Some(2);
-    ring.pass(5000, None, |_| {});
-    let has_all = |ring: &Ring, node: usize| ring.nodes[node].node.complete() == u64::MAX;
-    assert!(has_all(&ring, 1));
-    assert!(!has_all(&ring, 2), "it was cut off in the midst of it");
-    assert_eq!(ring.value(1, 1999), Some(7));
-    ring.apart = None;
-    ring.pass(5000, None, |_| {});
-    assert!(has_all(&ring, 2));
-    assert_eq!(ring.value(2, 1999), Some(7));
 }

@@ -257,8 +257,7 @@ mod tests {
         }
     }
 
-    /// Its lease is over, or somebody else keeps it from confirming anything, for as long as it may
-    /// be.
+    /// Its lease is over, or somebody keeps it from confirming anything, for however long.
     #[test]
     fn of_what_nobody_waits_for_nothing_is_kept_while_nothing_is_confirmed() {
         let store = Store::new(StoreOptions {
@@ -279,27 +278,27 @@ mod tests {
         let (mut out, mut written) = (Effects::default(), Written::default());
         written.key(b"k");
         let ticket = |number| Ticket { worker: 0, number };
-        for number in 0..1000 {
-            node.written(None, &written, &local);
-            node.took(ticket(number));
-        }
-        node.flush(now, &mut out);
-        assert!(node.waiting.is_empty());
-        node.written(Some(ticket(1000)), &written, &local);
-        node.flush(now, &mut out);
-        assert_eq!(out.released, []);
-        // It has a lease, and serves the keys.
-        let lease = Lease {
-            until: now + Duration::from_secs(3),
+        let at = |seconds| now + Duration::from_secs(seconds);
+        let lease = |until| Lease {
+            until,
             number: 1,
             revision: 1,
         };
-        node.renewed(lease, now, &mut out);
-        let later = now + 2 * Options::default().dead_after;
-        node.tick(&mut local, later, &mut out);
-        node.written(Some(ticket(1001)), &written, &local);
-        node.flush(later + Options::default().dead_after, &mut out);
-        assert_eq!(out.released, [ticket(1001)]);
+        node.renewed(lease(at(3)), now, &mut out);
+        node.tick(&mut local, at(1), &mut out);
+        assert!(node.serves(0));
+        for number in 0..1000 {
+            node.written(None, &written, &local);
+            node.took(ticket(number));
+            node.flush(at(4), &mut out);
+        }
+        assert!(node.waiting.is_empty());
+        node.written(Some(ticket(1000)), &written, &local);
+        node.flush(at(4), &mut out);
+        assert_eq!(out.released, []);
+        node.renewed(lease(at(6)), at(4), &mut out);
+        node.flush(at(4), &mut out);
+        assert_eq!(out.released, [ticket(1000)]);
     }
 
     #[test]
