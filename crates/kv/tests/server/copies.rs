@@ -276,6 +276,7 @@ fn writes_that_have_no_answer_wait_for_room_and_come_to_both_nodes() {
     let nodes = pair(Scheme::Primary);
     let [mut primary, mut copy] = [&nodes[0], &nodes[1]].map(Running::connect);
     while line(&mut copy, "set k 0 0 3\r\nabc\r\n") != "STORED\r\n" {}
+    primary.set_write_timeout(Some(NEVER)).expect("a time");
     let keys: Vec<String> = (0..1000).map(|number| format!("{number:0>200}")).collect();
     for round in 100..140 {
         let set = |key: &String| format!("set {key} 0 0 3 noreply\r\n{round}\r\n");
