@@ -18,8 +18,8 @@ use std::time::Duration;
 
 /// A command that was refused is sent again no sooner than this.
 const AGAIN: Duration = Duration::from_millis(2);
-/// By how much less than here time may have passed for another node, while a command waits as long
-/// as it may.
+/// How much less time may have passed by another node's clock than by this one's while a command
+/// waits as long as it may.
 const SLACK: Duration = Duration::from_millis(10);
 /// Bytes of commands, and of their answers, that are executed here for clients of other nodes
 /// before others hear of this node again, and it of them: less than 20 ms of short ones. Those of
@@ -219,8 +219,9 @@ impl Node {
     }
 
     /// Gives those back to whoever sent them that waited for too long until it is said who serves
-    /// their range. Nothing of them is done, and nothing is any more, since they waited there for
-    /// longer. Those that came first go first, so that none is executed behind them.
+    /// their range: nothing of them was done. He sees that they waited for longer yet, and does not
+    /// send them again, but tells his clients. Of each order the first go, and what stays may be
+    /// executed, as none comes behind it that was before it.
     fn refuse_late(&mut self, now: Time) {
         let patience = self.options.patience + SLACK;
         let mut all = std::mem::take(&mut self.forwards.came);
