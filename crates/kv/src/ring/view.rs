@@ -3,12 +3,19 @@
 
 use super::ticket::Ticket;
 use super::wire::Claim;
+use super::written::Written;
 use super::{Member, Placement};
 use rhythm_net::Time;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+/// Bytes of what workers wrote that the node may not have taken before writes wait: the node is
+/// not to be kept for long by what comes at once.
+const UNTAKEN_MAX: usize = 1 << 20;
+/// What a turn's writes cost on their way, beside their keys.
+const TURN_COST: usize = 128;
 
 /// No node: commands wait in front of the range until it is known who serves it.
 const NOBODY: u8 = u8::MAX;
@@ -69,6 +76,8 @@ pub struct View {
     /// Of each range that another node serves, until when its copy here may be read, in
     /// nanoseconds.
     reads_until: Box<[AtomicU64]>,
+    /// Bytes of what workers handed over, and the node has not taken.
+    untaken: AtomicUsize,
     /// A bit for each range, as well as the next.
     full: AtomicU64,
     crowded: AtomicU64,
@@ -94,6 +103,7 @@ impl View {
             reads_until: (0..placement.ranges()).map(|_| AtomicU64::new(0)).collect(),
             placement,
             me: me as u8,
+            untaken: AtomicUsize::new(0),
             full: AtomicU64::new(0),
             crowded: AtomicU64::new(0),
             may_write_until: AtomicU64::new(u64::MAX),
@@ -182,10 +192,32 @@ impl View {
         self.reads_until[range].store(until.as_nanos(), Ordering::Release);
     }
 
-    /// The ranges, a bit each, of which neighbors take less than is written: writes are to wait.
+    /// The ranges, a bit each, whose writes are to wait: neighbors take less of them than is
+    /// written; or this node does, and then they are all.
     #[inline]
     pub fn full(&self) -> u64 {
+        match self.untaken.load(Ordering::Relaxed) > UNTAKEN_MAX {
+            true => u64::MAX,
+            false => self.full_of_copies(),
+        }
+    }
+
+    /// Those of which neighbors do.
+    #[inline]
+    pub(super) fn full_of_copies(&self) -> u64 {
         self.full.load(Ordering::Relaxed)
+    }
+
+    /// A worker hands over what it wrote in a turn.
+    pub(crate) fn hands_over(&self, written: &Written) {
+        let cost = written.bytes() + TURN_COST;
+        self.untaken.fetch_add(cost, Ordering::Relaxed);
+    }
+
+    /// The node takes that.
+    pub(crate) fn takes(&self, written: &Written) {
+        let cost = written.bytes() + TURN_COST;
+        self.untaken.fetch_sub(cost, Ordering::Relaxed);
     }
 
     pub(crate) fn set_full(&self, ranges: u64) {

@@ -298,7 +298,7 @@ impl Live {
             let local = Local::new(&mut pinned, second);
             match handed {
                 Handed::Written(ticket, written) => {
-                    self.node.written(ticket, &written, &local);
+                    self.node.written(Some(ticket), &written, &local);
                     self.node.took(ticket);
                 }
                 Handed::Forward(ticket, road, command) => {

@@ -8,6 +8,7 @@
 //! says from where, and `RING_SEED=4711` replays one. What is checked of the histories stands in
 //! `history.rs`.
 
+mod burst;
 mod catch_up;
 mod chain;
 mod cluster;
@@ -17,6 +18,7 @@ mod deaf;
 mod disputed;
 mod flush;
 mod history;
+mod in_doubt;
 mod leases;
 mod leave;
 mod left_out;
@@ -29,6 +31,7 @@ mod sent_anew;
 mod slow;
 mod stall;
 mod streams;
+mod third;
 mod together;
 mod world;
 

@@ -269,6 +269,29 @@ fn a_flush_that_is_to_come_comes_to_both_nodes() {
     expect(&mut copy, "get k\r\n", "END\r\n");
 }
 
+/// As fast as they are said, and many times as much of them as may be on its way to the ring's
+/// thread.
+#[test]
+fn writes_that_have_no_answer_wait_for_room_and_come_to_both_nodes() {
+    let nodes = pair(Scheme::Primary);
+    let [mut primary, mut copy] = [&nodes[0], &nodes[1]].map(Running::connect);
+    while line(&mut copy, "set k 0 0 3\r\nabc\r\n") != "STORED\r\n" {}
+    primary.set_write_timeout(Some(NEVER)).expect("a time");
+    let keys: Vec<String> = (0..1000).map(|number| format!("{number:0>200}")).collect();
+    for round in 100..140 {
+        let set = |key: &String| format!("set {key} 0 0 3 noreply\r\n{round}\r\n");
+        let sets: String = keys.iter().map(set).collect();
+        primary.write_all(sets.as_bytes()).expect("it reads");
+    }
+    expect(&mut primary, "set k 0 0 3\r\nxyz\r\n", "STORED\r\n");
+    for end in [&mut primary, &mut copy] {
+        for key in &keys {
+            let found = format!("VALUE {key} 0 3\r\n139\r\nEND\r\n");
+            expect(end, &format!("get {key}\r\n"), &found);
+        }
+    }
+}
+
 /// On one connection it comes behind what was said before it, wherever that goes, and before what
 /// was said behind it.
 #[test]

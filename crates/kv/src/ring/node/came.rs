@@ -1,6 +1,7 @@
 //! Commands that came from other nodes, until they are taken on.
 
 use super::super::wire::Of;
+use rhythm_net::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
@@ -14,6 +15,7 @@ pub(super) struct Came {
     pub(super) losses: u64,
     pub(super) number: u64,
     pub(super) command: Vec<u8>,
+    pub(super) at: Time,
 }
 
 /// Those that wait for room: what one node asks of one range in its order, and each of these in
@@ -52,19 +54,28 @@ impl AllThatCame {
         }
         came
     }
+
+    /// Those that are of a kind, in their order, as long as none of another is before them in their
+    /// queue.
+    pub(super) fn take_first(&mut self, is_of_it: impl Fn(&Came) -> bool) -> Vec<Came> {
+        let mut taken = Vec::new();
+        for queue in self.queues.values_mut() {
+            let count = queue.iter().take_while(|came| is_of_it(came)).count();
+            taken.extend(queue.drain(..count));
+        }
+        self.queues.retain(|_, queue| !queue.is_empty());
+        taken
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn each_has_its_turn_and_keeps_its_order() {
+    /// Of these nodes and ranges, and at these times, in nanoseconds.
+    fn all(of: &[(usize, u8, u64)]) -> AllThatCame {
         let mut all = AllThatCame::default();
-        for (number, (from, range)) in [(1, 0), (1, 0), (1, 0), (1, 7), (2, 0), (2, 0)]
-            .into_iter()
-            .enumerate()
-        {
+        for (number, &(from, range, at)) in of.iter().enumerate() {
             all.add(Came {
                 of: Of { range, epoch: 1 },
                 reads: false,
@@ -72,8 +83,16 @@ mod tests {
                 losses: 0,
                 number: number as u64,
                 command: Vec::new(),
+                at: Time::from_nanos(at),
             });
         }
+        all
+    }
+
+    #[test]
+    fn each_has_its_turn_and_keeps_its_order() {
+        let of = [(1, 0), (1, 0), (1, 0), (1, 7), (2, 0), (2, 0)];
+        let mut all = all(&of.map(|(from, range)| (from, range, 0)));
         let mut numbers = |count, may: &dyn Fn(&Came) -> bool| {
             let taken = (0..count).map_while(|_| all.take(may));
             taken.map(|came| came.number).collect::<Vec<_>>()
@@ -81,6 +100,21 @@ mod tests {
         assert_eq!(numbers(4, &|_| true), [0, 3, 4, 1]);
         assert_eq!(numbers(4, &|came| came.from != 1), [5]);
         assert_eq!(numbers(4, &|_| true), [2]);
+        assert!(all.is_empty());
+    }
+
+    /// What is before one that stays may be executed before it, and not behind.
+    #[test]
+    fn the_first_of_each_go_first() {
+        let of = [(1, 0, 5), (2, 0, 9), (1, 0, 6), (1, 0, 9), (1, 7, 5)];
+        let mut all = all(&of);
+        let mut numbers = |until| {
+            let taken = all.take_first(|came| came.at < Time::from_nanos(until));
+            taken.iter().map(|came| came.number).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers(9), [0, 2, 4]);
+        assert!(numbers(9).is_empty());
+        assert_eq!(numbers(10), [3, 1]);
         assert!(all.is_empty());
     }
 }

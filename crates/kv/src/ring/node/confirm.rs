@@ -10,11 +10,12 @@ use rhythm_net::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Node {
-    /// A worker wrote this in ranges that it may write. Under `acked` the ticket is released when
-    /// the targets have it.
-    pub fn written(&mut self, ticket: Ticket, written: &Written, local: &Local<'_, '_>) {
+    /// A worker wrote this in ranges that it may write. Under `acked` the ticket, where answers
+    /// wait for it, is released when the targets have it. Of what nobody waits for nothing is kept,
+    /// however long nothing is confirmed.
+    pub fn written(&mut self, awaits: Option<Ticket>, written: &Written, local: &Local<'_, '_>) {
         let (batch, ranges) = self.replicate(written, local);
-        if self.options.acked {
+        if let Some(ticket) = awaits.filter(|_| self.options.acked) {
             let mut behind = match written.shown() {
                 0 => Vec::new(),
                 _ => self.not_taken(),
@@ -160,11 +161,12 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{Options, Placement, Road, Roster, Scheme, Terms, View};
+    use super::super::super::{Lease, Options, Placement, Road, Roster, Scheme, Terms, View};
     use super::super::queue::Queue;
     use super::*;
     use crate::store::{Store, StoreOptions};
     use std::sync::Arc;
+    use std::time::Duration;
 
     /// A store has at once what a worker writes, and the node hears of it when its turn ends: who
     /// reads it before is shown what nobody else has.
@@ -196,7 +198,7 @@ mod tests {
         // Its own turn that follows is none of these.
         view.writes(ticket(0, 2));
         view.writes(ticket(1, 7));
-        node.written(ticket(0, 1), &written, &local);
+        node.written(Some(ticket(0, 1)), &written, &local);
         node.took(ticket(0, 1));
         assert_eq!(released(&mut node), []);
         // What the third writes came later.
@@ -253,6 +255,50 @@ mod tests {
             node.flush(now, &mut out);
             assert_eq!(std::mem::take(&mut out.answers).len(), 1, "{number}");
         }
+    }
+
+    /// Its lease is over, or somebody keeps it from confirming anything, for however long.
+    #[test]
+    fn of_what_nobody_waits_for_nothing_is_kept_while_nothing_is_confirmed() {
+        let store = Store::new(StoreOptions {
+            memory: 1 << 20,
+            ..StoreOptions::default()
+        });
+        let mut store = Store::worker(&Arc::new(store.expect("memory"))).expect("a seat");
+        let mut pinned = store.pin();
+        let mut local = Local::new(&mut pinned, 1);
+        let view = Arc::new(View::new(Placement::whole(), 0).with_workers(1));
+        let options = Options {
+            acked: true,
+            lease: Some(Duration::from_secs(3)),
+            ..Options::default()
+        };
+        let (terms, roster, now) = (Terms::new("node", []), Roster::round(1, 1), Time::ZERO);
+        let mut node = Node::new(terms, 1, options, view, roster, now);
+        let (mut out, mut written) = (Effects::default(), Written::default());
+        written.key(b"k");
+        let ticket = |number| Ticket { worker: 0, number };
+        let at = |seconds| now + Duration::from_secs(seconds);
+        let lease = |until| Lease {
+            until,
+            number: 1,
+            revision: 1,
+        };
+        node.renewed(lease(at(3)), now, &mut out);
+        node.tick(&mut local, at(1), &mut out);
+        assert!(node.serves(0));
+        for number in 0..1000 {
+            node.written(None, &written, &local);
+            node.took(ticket(number));
+            node.flush(at(4), &mut out);
+        }
+        assert!(node.waiting.is_empty());
+        node.written(Some(ticket(1000)), &written, &local);
+        node.flush(at(4), &mut out);
+        assert_eq!(out.released, []);
+        node.renewed(lease(at(6)), at(4), &mut out);
+        node.flush(at(4), &mut out);
+        assert_eq!(out.released, [ticket(1000)]);
     }
 
     #[test]

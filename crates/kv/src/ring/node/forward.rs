@@ -11,13 +11,20 @@ use super::super::wire::{Message, Of, Stay};
 use super::super::written::Written;
 use super::came::Came;
 use super::effects::{Effects, Execute, Origin};
-use super::forwards::{Forward, Sent};
+use super::forwards::{COST, Forward, Sent};
 use super::{Node, Waiter};
 use rhythm_net::Time;
 use std::time::Duration;
 
 /// A command that was refused is sent again no sooner than this.
 const AGAIN: Duration = Duration::from_millis(2);
+/// How much less time may have passed by another node's clock than by this one's while a command
+/// waits as long as it may.
+const SLACK: Duration = Duration::from_millis(10);
+/// Bytes of commands, and of their answers, that are executed here for clients of other nodes
+/// before others hear of this node again, and it of them: less than 20 ms of short ones. Those of
+/// its own clients, which come first, take half as much.
+const TURN: usize = 1 << 20;
 
 impl Node {
     /// A client of this node sent a command that takes this road. Its answer comes under the
@@ -132,7 +139,12 @@ impl Node {
         let Some(forward) = self.forwards.all.get_mut(&number) else {
             return true;
         };
-        let waited = now.since(forward.came.max(self.looks_since));
+        // What came back late is not sent again: those behind it may be executed by now.
+        let since = match forward.came_back {
+            true => forward.came,
+            false => forward.came.max(self.looks_since),
+        };
+        let waited = now.since(since);
         if waited >= self.options.patience {
             self.forwards.give_up(number, out);
             return true;
@@ -141,9 +153,13 @@ impl Node {
         let may = forward.again_at <= now && sent.is_none_or(|(to, _)| Some(*to) == end);
         match end.filter(|_| may) {
             Some(node) if node == self.me => {
+                if self.forwards.executed >= TURN / 2 {
+                    return false;
+                }
                 let origin = Origin::Here(number);
                 let command = std::mem::take(&mut forward.command);
                 let to = node;
+                self.forwards.executed += command.len() + COST;
                 self.forwards.goes(number, Sent { to, place: 0 });
                 out.executes.push(Execute {
                     origin,
@@ -182,6 +198,7 @@ impl Node {
     ) {
         let losses = self.peers[from].losses;
         let command = command.to_vec();
+        let at = self.looked_at;
         self.forwards.came.add(Came {
             of,
             reads,
@@ -189,16 +206,40 @@ impl Node {
             losses,
             number,
             command,
+            at,
         });
         self.take_on(out);
     }
 
+    /// The node's time has come: what waits goes on, as far as it may.
+    pub(super) fn go_on(&mut self, now: Time, out: &mut Effects) {
+        self.dispatch_all(now, out);
+        self.refuse_late(now);
+        self.take_on(out);
+    }
+
+    /// Gives those back to whoever sent them that waited for too long until it is said who serves
+    /// their range: nothing of them was done. He sees that they waited for longer yet, and does not
+    /// send them again, but tells his clients. Of each order the first go, and what stays may be
+    /// executed, as none comes behind it that was before it.
+    fn refuse_late(&mut self, now: Time) {
+        let patience = self.options.patience + SLACK;
+        let mut all = std::mem::take(&mut self.forwards.came);
+        let late =
+            all.take_first(|came| now.since(came.at) >= patience && self.is_undecided(came.of));
+        self.forwards.came = all;
+        for came in late {
+            self.reply(came.from, came.losses, Message::Refused(came.number));
+        }
+    }
+
     /// Takes on what other nodes sent, as long as they take the answers, and the targets what is
     /// written: one command after the other, since nobody knows how long an answer is before it
-    /// is there.
+    /// is there. What is too much for one turn waits for the next.
     pub(super) fn take_on(&mut self, out: &mut Effects) {
         let mut all = std::mem::take(&mut self.forwards.came);
         while out.executes.is_empty()
+            && self.forwards.executed < TURN
             && self.answers_held <= self.options.queue_max
             && let Some(came) = all.take(|came| self.may_take_on(came))
         {
@@ -220,7 +261,7 @@ impl Node {
     /// Whether the targets of a range take what is written of it.
     fn has_room(&self, of: Of) -> bool {
         let range = usize::from(of.range);
-        range >= self.ranges() || self.view.full() & 1 << range == 0
+        range >= self.ranges() || self.view.full_of_copies() & 1 << range == 0
     }
 
     /// Whether it is not said yet who will serve a range: this node hands it over, and may not come
@@ -241,6 +282,7 @@ impl Node {
             losses,
             number,
             command,
+            at: _,
         } = came;
         let range = usize::from(of.range);
         // Under the claim that it was sent under: commands that were sent in one order are all
@@ -257,6 +299,7 @@ impl Node {
             losses,
             number,
         };
+        self.forwards.executed += command.len() + COST;
         out.executes.push(Execute {
             origin,
             shows: (self.options.scheme.is_chain() && serves).then_some(range),
@@ -273,6 +316,7 @@ impl Node {
         local: &Local<'_, '_>,
         out: &mut Effects,
     ) {
+        self.forwards.executed += answer.len();
         let (batch, ranges) = self.replicate(written, local);
         let has_written = !written.is_empty() && !written.answers_at_once();
         let is_acked = self.options.acked && (execute.shows.is_some() || has_written);

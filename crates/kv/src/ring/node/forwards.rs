@@ -8,7 +8,7 @@ use rhythm_net::Time;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What a command costs beside its bytes, where it is and where it goes.
-const COST: usize = 128;
+pub(super) const COST: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct Forward {
@@ -19,6 +19,8 @@ pub(super) struct Forward {
     cost: usize,
     /// None: it waits.
     pub(super) sent: Option<Sent>,
+    /// It was, and not executed there.
+    pub(super) came_back: bool,
     pub(super) came: Time,
     pub(super) again_at: Time,
 }
@@ -32,6 +34,7 @@ impl Forward {
             cost: command.len() + COST,
             command,
             sent: None,
+            came_back: false,
             came: now,
             again_at: now,
         }
@@ -63,6 +66,9 @@ pub(super) struct Forwards {
     pub(super) last: u64,
     /// Of other nodes' clients: what waits for room.
     pub(super) came: AllThatCame,
+    /// Bytes of the commands that are executed here, and of their answers, since the node's time
+    /// last came.
+    pub(super) executed: usize,
 }
 
 impl Forwards {
@@ -166,6 +172,7 @@ impl Forwards {
                 // Who serves the range can answer it, whoever reads it.
                 forward.road.reads = false;
                 forward.sent = None;
+                forward.came_back = true;
                 self.held_cost += forward.cost;
                 self.hold(forward.road, number);
             }

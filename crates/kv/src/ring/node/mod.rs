@@ -47,7 +47,8 @@
 //! says that writes which they are to have are to wait, and half as much of ranges that they are
 //! sent whole; one that takes nothing at all for too long is taken for dead. As much may wait of
 //! commands that go elsewhere before the view says that those of ranges that are not served now are
-//! to, and twice as much before it says so of all.
+//! to, and twice as much before it says so of all. What workers wrote, and the node has not taken,
+//! the view counts by itself.
 
 mod came;
 mod chain;
@@ -409,7 +410,7 @@ impl Node {
     /// The time has come: see [`wake_at`](Self::wake_at).
     pub fn tick(&mut self, local: &mut Local<'_, '_>, now: Time, out: &mut Effects) {
         self.second = local.now();
-        self.ticked_at = now;
+        (self.ticked_at, self.forwards.executed) = (now, 0);
         self.look(now);
         for node in self.others() {
             if let Some(why) = self.why_dead(node, now) {
@@ -436,8 +437,7 @@ impl Node {
         self.look_outside(now);
         self.decide(now, out);
         self.chain_all(now, local);
-        self.dispatch_all(now, out);
-        self.take_on(out);
+        self.go_on(now, out);
     }
 
     /// There is a way to a node that was not there before: what was sent to it until now may be

@@ -45,6 +45,15 @@ impl Node {
         }
     }
 
+    /// Whether a node is heard, and acknowledges what it is sent: where it does not for as long as
+    /// one without a lease has until it is dead, it may be dead.
+    pub(super) fn responds(&self, node: usize, now: Time) -> bool {
+        let peer = &self.peers[node];
+        let stuck = peer.link.stuck_since();
+        let since = stuck.map_or(peer.heard, |since| since.min(peer.heard));
+        now.since(since.max(self.looks_since)) < self.options.dead_after
+    }
+
     /// Whether a frame of another life of a node counts from now on. While that which is known is
     /// heard, it does not. One that looks as if it were earlier, by a clock that was set back, does
     /// where what it says is not late: it knows the session that began when the last was lost, or a

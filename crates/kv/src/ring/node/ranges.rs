@@ -7,6 +7,9 @@
 //!         --> all targets have them --> Serve --> the other has that: it serves
 //! ```
 //!
+//! That takes a moment, in which nobody serves the range. Where one that is waited for may be dead
+//! it is not begun, and until the other is told to serve it is taken back.
+//!
 //! Messages about a range bear the epoch of the claim under which they are said; those of an older
 //! claim than the receiver knows are late, and dropped. A claim that is renewed is no other one:
 //! what was said before is as good. It says that those whom its node does not reach are left out.
@@ -461,7 +464,8 @@ impl Node {
             .find(|node| self.syncs[range][*node] == Sync::Done);
         let Some(handing) = self.handing[range] else {
             // Who gets it would not know that one may show what he served: this node waits.
-            if let Some(to) = to.filter(|_| now >= self.shown_until) {
+            let is_unshown = now >= self.shown_until;
+            if let Some(to) = to.filter(|to| is_unshown && self.is_soon_handed(*to, None, now)) {
                 self.fences += 1;
                 let (stage, asked) = (HandingStage::Fence(self.fences), now);
                 self.handing[range] = Some(Handing { to, stage, asked });
@@ -486,6 +490,10 @@ impl Node {
             return;
         }
         let stage = match handing.stage {
+            stage if !self.is_soon_handed(to, Some(stage), now) => {
+                self.handing[range] = None;
+                return;
+            }
             // A worker may have panicked, and what it was asked is lost.
             HandingStage::Fence(fence) if now.since(asked) >= FENCE_AGAIN => {
                 out.fence = Some(self.fences);
@@ -516,6 +524,20 @@ impl Node {
             stage => stage,
         };
         self.handing[range] = Some(Handing { to, stage, asked });
+    }
+
+    /// Whether it will not be long until a range is handed to a node, or that cannot be taken back
+    /// any more: meanwhile nobody serves the range. One that has its lease may be dead, and is not
+    /// to be waited for: neither who is to serve it, nor another that has not acknowledged all.
+    fn is_soon_handed(&self, to: usize, stage: Option<HandingStage>, now: Time) -> bool {
+        let is_awaited = |node: usize| match stage {
+            Some(HandingStage::Serve(_)) => false,
+            _ if node == to => true,
+            Some(HandingStage::Flush(batch)) => !self.has(node, batch),
+            _ => self.is_alive(node) && self.peers[node].link.held() > 0,
+        };
+        self.others()
+            .all(|node| !is_awaited(node) || self.responds(node, now))
     }
 
     /// What workers wrote until this fence was asked for is known.

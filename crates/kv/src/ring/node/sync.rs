@@ -225,9 +225,10 @@ impl Node {
             self.pass.drops = self.left_overs();
             self.pass.bucket = Some(0);
         }
+        self.leave_behind(now);
         let mut met = 0;
         for _ in 0..BUCKETS {
-            let Some(bucket) = self.pass.bucket.filter(|_| !self.is_awaited()) else {
+            let Some(bucket) = self.pass.bucket.filter(|_| self.slow().next().is_none()) else {
                 return;
             };
             if self.pass.allowance == 0 || met >= KEYS {
@@ -279,14 +280,48 @@ impl Node {
         }
     }
 
-    /// Whether the walk waits for one of those whom it is for. What else there is for them, or for
-    /// others, does not count: where clients write more than a node takes that never goes down, and
-    /// the walk has its share all the same.
-    fn is_awaited(&self) -> bool {
+    /// The nodes for whom the walk is, and waits. What else there is for them, or for others, does
+    /// not count: where clients write more than a node takes that never goes down, and the walk has
+    /// its share all the same.
+    fn slow(&self) -> impl Iterator<Item = usize> {
         let most = self.options.queue_max / 2;
-        let slow = (self.others()).filter(|node| self.peers[*node].link.held_of_walk() > most);
-        let mut syncs = slow.flat_map(|node| self.syncs.iter().map(move |range| range[node]));
-        syncs.any(|sync| sync == Sync::Walking)
+        let is_full = move |node: &usize| self.peers[*node].link.held_of_walk() > most;
+        let is_met = move |node: &usize| self.syncs.iter().any(|of| of[*node] == Sync::Walking);
+        self.others().filter(is_full).filter(is_met)
+    }
+
+    /// Who takes nothing of a walk does not hold up others, for whom it is, too, or the next: he is
+    /// sent all anew, when he takes something again.
+    fn leave_behind(&mut self, now: Time) {
+        let slow = self.slow().filter(|node| !self.responds(*node, now));
+        let slow: Vec<usize> = slow.filter(|node| self.others_wait(*node)).collect();
+        for node in slow {
+            let name = self.view.name(node);
+            tracing::info!(
+                node = name,
+                "a node takes nothing of what it is to have: it is sent all anew, behind others"
+            );
+            for range in 0..self.ranges() {
+                if self.syncs[range][node] == Sync::Walking {
+                    self.begins += 1;
+                    let (of, number) = (self.of(range), self.begins);
+                    self.syncs[range][node] = Sync::Begun(number);
+                    self.tell(node, Message::Begin(of, number));
+                }
+            }
+        }
+    }
+
+    /// Whether somebody beside a node, maybe this one, waits for a walk that is under way.
+    fn others_wait(&self, node: usize) -> bool {
+        let waits = |(other, sync): (usize, &Sync)| {
+            other != node && matches!(sync, Sync::Ready | Sync::Walking)
+        };
+        let mut syncs = self.syncs.iter();
+        syncs.any(|of| of.iter().enumerate().any(waits))
+            || self.is_at(IncomingStage::Came)
+            || self.is_at(IncomingStage::Walking)
+            || self.left_overs() | self.pass.drops != 0
     }
 
     /// The walk met a key.

@@ -430,22 +430,26 @@ impl rhythm_net::Worker for Backbone {
                 written,
                 is_awaited,
                 forwards,
-            } => self.with(|node, local, now, out| {
-                let ticket = Ticket { worker, number };
-                if is_awaited || !written.is_empty() {
-                    node.written(ticket, &written, local);
-                }
-                node.took(ticket);
-                for Forward {
-                    number,
-                    road,
-                    command,
-                } in forwards
-                {
+            } => {
+                self.view.takes(&written);
+                self.with(|node, local, now, out| {
                     let ticket = Ticket { worker, number };
-                    node.forward(ticket, road, command, now, out);
-                }
-            }),
+                    let awaits = is_awaited.then_some(ticket);
+                    if is_awaited || !written.is_empty() {
+                        node.written(awaits, &written, local);
+                    }
+                    node.took(ticket);
+                    for Forward {
+                        number,
+                        road,
+                        command,
+                    } in forwards
+                    {
+                        let ticket = Ticket { worker, number };
+                        node.forward(ticket, road, command, now, out);
+                    }
+                });
+            }
             RingOrder::News(news) => self.news(port, news),
             RingOrder::Leave if self.end == End::Serves => {
                 tracing::info!("this node leaves the ring");

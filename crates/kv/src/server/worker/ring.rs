@@ -296,6 +296,7 @@ impl Ring {
         if self.is_awaited {
             self.handed.push_back((self.ticket, now));
         }
+        self.view.hands_over(&written);
         self.backbone.send(RingOrder::Turn {
             worker,
             ticket: self.ticket,

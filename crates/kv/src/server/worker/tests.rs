@@ -173,6 +173,46 @@ fn what_is_for_a_range_without_room_waits_and_what_is_for_others_does_not() {
     backbone.join().expect("it is told to");
 }
 
+/// Nobody waits for them, nor for what comes of them.
+#[test]
+fn writes_that_the_rings_thread_does_not_take_wait_and_reads_do_not() {
+    let options = WorkerOptions::default();
+    let make = |_: workers::WorkerThread<'_, RingOrder>| Ok::<_, String>(Deaf);
+    let backbone: Workers<RingOrder> = workers::start(&options, Vec::new(), make).expect("one");
+    let view = Arc::new(View::new(Placement::whole(), 0).with_workers(1));
+    view.set_route(0, Some(0));
+    let inbox = backbone.inboxes()[0].clone();
+    let mut alone = Alone::in_ring(1 << 20, Arc::clone(&view));
+    let how = (Scheme::Ring, Classes::NONE);
+    let ring = Ring::new(Arc::clone(&view), inbox, 0, how, alone.now);
+    alone.worker.ring = Some(ring);
+    let [one, other] = [0, 1].map(|slot| alone.connect(slot, usize::MAX));
+    let key = "k".repeat(200);
+    let sets = format!("set {key} 0 0 1 noreply\r\nx\r\n").repeat(500);
+    let waits = |alone: &Alone| {
+        let client = alone.worker.clients.get(one).expect("it is there");
+        client.waits_for_room
+    };
+    let mut turns = 0;
+    while !waits(&alone) {
+        turns += 1;
+        assert!(turns < 50, "they wait at last");
+        assert_eq!(alone.turn(one, sets.as_bytes()), b"");
+    }
+    let found = format!("VALUE {key} 0 1\r\nx\r\nEND\r\n");
+    let get = format!("get {key}\r\n");
+    assert_eq!(alone.turn(other, get.as_bytes()), found.as_bytes());
+    // It takes one of the turns.
+    let mut written = crate::ring::Written::default();
+    (0..500).for_each(|_| written.key(key.as_bytes()));
+    view.takes(&written);
+    alone.now += Duration::from_millis(10);
+    alone.turn(other, b"");
+    assert!(!waits(&alone), "it goes on");
+    backbone.stop();
+    backbone.join().expect("it is told to");
+}
+
 /// The thread of a ring that notes the tickets that it gets, which have writes, and which commands
 /// it is to execute itself.
 struct Noting(std::sync::mpsc::Sender<(u64, bool, Vec<u64>)>);
