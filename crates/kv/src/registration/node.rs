@@ -87,8 +87,8 @@ impl<S: Store> Registration<S> {
     }
 
     /// Renews the lease; where it is gone, registers anew. One whose key is gone counts no more,
-    /// though it is there: others have heard that this node is not, and take what it serves. What is
-    /// new, and for how long nothing is to be done then.
+    /// though it is there: others have heard that this node is not, and take what it serves. What
+    /// is new, and for how long nothing is to be done then.
     ///
     /// # Errors
     /// etcd does not answer, or refuses: the lease is held for as long as before.
