@@ -207,6 +207,24 @@ fn what_a_deposed_leader_of_etcd_renewed_is_no_lease() {
         "{said:?}"
     );
     assert!(until < memory.now());
+    // It hears that it was deposed, and the node of its lease.
+    memory.depose();
+    assert!(has_none(&step(&mut node, &memory)));
+    assert!(has_one(&step(&mut node, &memory)));
+}
+
+#[test]
+fn who_is_not_answered_has_its_lease_for_as_long_as_before() {
+    let memory = Memory::default();
+    let mut node = joined(&memory);
+    let lease = node.lease;
+    memory.be_silent(true);
+    step(&mut node, &memory).expect_err("nobody answers");
+    assert_eq!(node.lease, lease);
+    memory.be_silent(false);
+    memory.pass(Duration::from_millis(500));
+    assert!(has_one(&step(&mut node, &memory)));
+    assert!(node.lease.number == lease.number && node.lease.until > lease.until);
 }
 
 /// Somebody was asked to leave, and a second one of its name waits for it to be gone.
