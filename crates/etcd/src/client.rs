@@ -2,13 +2,16 @@
 //! of 64 bits as text.
 
 use crate::answer::{self, Answer};
+use crate::error::EtcdError;
 use crate::place::Place;
 use crate::refusal::{self, Refusal};
-use crate::transaction::{Change, Compare, Transaction};
+use crate::store::{At, Entry, Renewed, Store};
+use crate::transaction::Transaction;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::io::{Error, ErrorKind};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long one server may take to take a connection, and to answer; and all of them together, of
@@ -16,53 +19,8 @@ use std::time::{Duration, Instant};
 /// and nobody knows which are there: then each has its time, however many they are.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PATIENCE_IN_ALL: Duration = Duration::from_secs(2);
-
-/// Why etcd could not be asked.
-#[derive(Debug, thiserror::Error)]
-pub enum EtcdError {
-    /// The place is none.
-    #[error("{0:?} is no place of etcd: HOST:PORT[,HOST:PORT]/PREFIX")]
-    Place(String),
-    /// None of its servers answered, or could do it now: asked later, they may. The last one's
-    /// reason.
-    #[error("etcd at {at} does not answer: {error}")]
-    Silent {
-        /// Which.
-        at: String,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// Its space is used up: it stores nothing before somebody gives it more.
-    #[error(
-        "etcd at {at} has no space left ({said}): compact and defragment it, or give it more, and \
-         disarm its alarm"
-    )]
-    NoSpace {
-        /// Which.
-        at: String,
-        /// What it said.
-        said: String,
-    },
-    /// It refused: asked later, it will again.
-    #[error("etcd at {at} refuses: {said}")]
-    Refused {
-        /// Which.
-        at: String,
-        /// What it said.
-        said: String,
-    },
-}
-
-/// A key under the prefix, and what stands there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The key, behind the prefix and its slash.
-    pub key: String,
-    /// Its value.
-    pub value: String,
-    /// The lease under which it is; 0: none.
-    pub lease: i64,
-}
+/// How long it is waited before etcd is asked again for what it did not answer.
+const REST: Duration = Duration::from_millis(50);
 
 /// Servers of etcd, and the prefix of all keys that are meant.
 #[derive(Clone, Debug)]
@@ -110,129 +68,6 @@ impl Etcd {
     /// What the keys begin with.
     pub fn prefix(&self) -> &str {
         &self.prefix
-    }
-
-    /// A lease of so many seconds: its number.
-    ///
-    /// # Errors
-    /// No server answers, or it refuses.
-    pub fn grant(&mut self, seconds: u64) -> Result<i64, EtcdError> {
-        let answer = self.ask("/v3/lease/grant", &json!({ "TTL": seconds }))?;
-        number(&answer["ID"]).ok_or_else(|| self.refused(answer.to_string()))
-    }
-
-    /// Renews a lease: the seconds that it has again; none: there is no such lease any more.
-    ///
-    /// # Errors
-    /// No server answers, or it refuses.
-    pub fn keep_alive(&mut self, lease: i64) -> Result<Option<u64>, EtcdError> {
-        let answer = self.ask_of("/v3/lease/keepalive", &json!({ "ID": lease }))?;
-        // Only who says so knows that it is gone.
-        let Some(answer) = answer else {
-            return Ok(None);
-        };
-        if answer["result"].is_null() {
-            return Err(self.refused(answer.to_string()));
-        }
-        let seconds = number(&answer["result"]["TTL"]).unwrap_or(0);
-        Ok(u64::try_from(seconds).ok().filter(|seconds| *seconds > 0))
-    }
-
-    /// Ends a lease, and the keys under it.
-    ///
-    /// # Errors
-    /// No server answers, or it refuses.
-    pub fn revoke(&mut self, lease: i64) -> Result<(), EtcdError> {
-        let asked = self.ask_of("/v3/lease/revoke", &json!({ "ID": lease }));
-        asked.map(drop)
-    }
-
-    /// Has a key under a lease, if there is none of it. Whether it has: where not, the lease that
-    /// the key is under may still be this one, as what is answered too late is asked again.
-    ///
-    /// # Errors
-    /// No server answers, or it refuses.
-    pub fn create(&mut self, key: &str, value: &str, lease: i64) -> Result<bool, EtcdError> {
-        self.transact(&Transaction {
-            compares: vec![Compare::Absent(key.to_owned())],
-            changes: vec![Change::put(key, value, lease)],
-        })
-    }
-
-    /// Makes changes, all of them or none: where what it compares is not so. False: none. What is
-    /// not answered in time is asked of the next server, so a transaction that has been done may
-    /// find that what it compares is not so any more, and one that failed may be done yet.
-    ///
-    /// # Errors
-    /// No server answers, or it refuses.
-    pub fn transact(&mut self, transaction: &Transaction) -> Result<bool, EtcdError> {
-        let body = transaction.body(|key| self.key(key));
-        // A lease that is not there has no keys.
-        let answer = self.ask_of("/v3/kv/txn", &body)?;
-        Ok(answer.is_some_and(|answer| answer["succeeded"] == true))
-    }
-
-    /// Has a key, without a lease.
-    ///
-    /// # Errors
-    /// No server answers, or it refuses.
-    pub fn put(&mut self, key: &str, value: &str) -> Result<(), EtcdError> {
-        let body = json!({ "key": self.key(key), "value": text(value) });
-        self.ask("/v3/kv/put", &body).map(drop)
-    }
-
-    /// Removes a key, if it is there.
-    ///
-    /// # Errors
-    /// No server answers, or it refuses.
-    pub fn delete(&mut self, key: &str) -> Result<(), EtcdError> {
-        let body = json!({ "key": self.key(key) });
-        self.ask("/v3/kv/deleterange", &body).map(drop)
-    }
-
-    /// What stands at a key, and the revision at which that is so.
-    ///
-    /// # Errors
-    /// No server answers, or it refuses.
-    pub fn get(&mut self, key: &str) -> Result<(Option<Entry>, i64), EtcdError> {
-        let body = json!({ "key": self.key(key) });
-        let answer = self.ask("/v3/kv/range", &body)?;
-        Ok((self.found(&answer).pop(), revision(&answer)))
-    }
-
-    /// All keys under the prefix, and the revision at which they are so.
-    ///
-    /// # Errors
-    /// No server answers, or it refuses.
-    pub fn entries(&mut self) -> Result<(Vec<Entry>, i64), EtcdError> {
-        let body = json!({ "key": self.key(""), "range_end": self.behind("") });
-        let answer = self.ask("/v3/kv/range", &body)?;
-        Ok((self.found(&answer), revision(&answer)))
-    }
-
-    /// The first keys of a folder that stand behind one of them, in order, at most so many; and
-    /// whether there are more. A folder is what keys begin with up to a slash, which is left out.
-    ///
-    /// # Errors
-    /// No server answers, or it refuses.
-    pub fn page(
-        &mut self,
-        folder: &str,
-        behind: Option<&str>,
-        most: usize,
-    ) -> Result<(Vec<Entry>, bool), EtcdError> {
-        let from = match behind {
-            // The next that there could be.
-            Some(key) => format!("{key}\0"),
-            None => format!("{folder}/"),
-        };
-        let body = json!({
-            "key": self.key(&from),
-            "range_end": self.behind(&format!("/{folder}")),
-            "limit": most,
-        });
-        let answer = self.ask("/v3/kv/range", &body)?;
-        Ok((self.found(&answer), answer["more"] == true))
     }
 
     /// Waits until something under the prefix has changed since a revision, or so much time is
@@ -384,6 +219,80 @@ impl Etcd {
     }
 }
 
+impl Store for Etcd {
+    fn grant(&mut self, seconds: u64) -> Result<i64, EtcdError> {
+        let answer = self.ask("/v3/lease/grant", &json!({ "TTL": seconds }))?;
+        number(&answer["ID"]).ok_or_else(|| self.refused(answer.to_string()))
+    }
+
+    fn keep_alive(&mut self, lease: i64) -> Result<Option<Renewed>, EtcdError> {
+        let answer = self.ask_of("/v3/lease/keepalive", &json!({ "ID": lease }))?;
+        // Only who says so knows that it is gone.
+        let Some(answer) = answer else {
+            return Ok(None);
+        };
+        let result = &answer["result"];
+        if result.is_null() {
+            return Err(self.refused(answer.to_string()));
+        }
+        let seconds = number(&result["TTL"]).and_then(|seconds| u64::try_from(seconds).ok());
+        let seconds = seconds.filter(|seconds| *seconds > 0);
+        // The header is of before it was renewed.
+        Ok(seconds.map(|seconds| Renewed {
+            seconds,
+            term: at(result).term,
+        }))
+    }
+
+    fn revoke(&mut self, lease: i64) -> Result<(), EtcdError> {
+        let asked = self.ask_of("/v3/lease/revoke", &json!({ "ID": lease }));
+        asked.map(drop)
+    }
+
+    fn get(&mut self, key: &str) -> Result<(Option<Entry>, At), EtcdError> {
+        let body = json!({ "key": self.key(key) });
+        let answer = self.ask("/v3/kv/range", &body)?;
+        Ok((self.found(&answer).pop(), at(&answer)))
+    }
+
+    fn entries(&mut self) -> Result<(Vec<Entry>, At), EtcdError> {
+        let body = json!({ "key": self.key(""), "range_end": self.behind("") });
+        let answer = self.ask("/v3/kv/range", &body)?;
+        Ok((self.found(&answer), at(&answer)))
+    }
+
+    fn page(
+        &mut self,
+        folder: &str,
+        behind: Option<&str>,
+        most: usize,
+    ) -> Result<(Vec<Entry>, bool), EtcdError> {
+        let from = match behind {
+            // The next that there could be.
+            Some(key) => format!("{key}\0"),
+            None => format!("{folder}/"),
+        };
+        let body = json!({
+            "key": self.key(&from),
+            "range_end": self.behind(&format!("/{folder}")),
+            "limit": most,
+        });
+        let answer = self.ask("/v3/kv/range", &body)?;
+        Ok((self.found(&answer), answer["more"] == true))
+    }
+
+    fn transact(&mut self, transaction: &Transaction) -> Result<bool, EtcdError> {
+        let body = transaction.body(|key| self.key(key));
+        // A lease that is not there has no keys.
+        let answer = self.ask_of("/v3/kv/txn", &body)?;
+        Ok(answer.is_some_and(|answer| answer["succeeded"] == true))
+    }
+
+    fn rest(&mut self) {
+        thread::sleep(REST);
+    }
+}
+
 /// Asks a server at its addresses, one after the other, until one can answer. One that may later
 /// counts for more than one where somebody else answers.
 fn ask_place(
@@ -423,8 +332,13 @@ fn number(value: &Value) -> Option<i64> {
     }
 }
 
-fn revision(answer: &Value) -> i64 {
-    number(&answer["header"]["revision"]).unwrap_or(0)
+/// When an answer was so.
+fn at(answer: &Value) -> At {
+    let of = |field: &str| number(&answer["header"][field]).unwrap_or(0);
+    At {
+        revision: of("revision"),
+        term: of("raft_term").unsigned_abs(),
+    }
 }
 
 fn text(plain: &str) -> String {

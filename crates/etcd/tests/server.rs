@@ -1,73 +1,34 @@
 //! What a real etcd answers. Needs Debian's `etcd-server`.
 
-use rhythm_etcd::{Change, Etcd, EtcdError, Transaction};
-use std::net::TcpListener;
+use rhythm_etcd::testing::Members;
+use rhythm_etcd::{Change, Etcd, EtcdError, HeldLease, Store, Transaction};
+use rhythm_net::Time;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 /// How long what must happen may take on a machine with much else to do.
 const NEVER: Duration = Duration::from_secs(60);
 
-/// A server, which ends with this.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn server() -> (Server, u16) {
-    let free = || {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.local_addr().expect("it has one").port()
-    };
-    let (client, peer) = (free(), free());
-    let [at, of_peers] = [client, peer].map(|port| format!("http://127.0.0.1:{port}"));
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("etcd");
-    if folder.exists() {
-        fs::remove_dir_all(&folder).expect("it is ours");
-    }
-    let mut command = Command::new("etcd");
-    command.arg("--data-dir").arg(&folder);
-    command.args(["--listen-client-urls", &at, "--advertise-client-urls", &at]);
-    command.args(["--listen-peer-urls", &of_peers]);
-    command.args(["--initial-advertise-peer-urls", &of_peers]);
-    command.args(["--initial-cluster", &format!("default={of_peers}")]);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let child = command.spawn().expect("etcd is installed (etcd-server)");
-    (Server(child), client)
-}
-
 #[test]
 fn what_is_not_there_is_told_from_what_is_refused() {
-    let (server, port) = server();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("etcd");
+    let mut server = Members::start(&folder, 1);
     // The name may have another address first.
-    let mut etcd = Etcd::new(&format!("localhost:{port}/x")).expect("a place");
-    let begun = Instant::now();
-    let lease = loop {
-        match etcd.grant(60) {
-            Ok(lease) => break lease,
-            Err(EtcdError::Silent { .. }) if begun.elapsed() < NEVER => {
-                thread::sleep(Duration::from_millis(50));
-            }
-            Err(error) => panic!("{error}"),
-        }
-    };
-    assert_eq!(etcd.keep_alive(lease).expect("it is there"), Some(60));
+    let place = format!("localhost:{}/x", server.client(0).port());
+    let mut etcd = Etcd::new(&place).expect("a place");
+    let lease = etcd.grant(60).expect("it answers");
+    let renewed = etcd.keep_alive(lease).expect("it is there");
+    assert_eq!(renewed.map(|renewed| renewed.seconds), Some(60));
     assert!(etcd.create("key", "value", lease).expect("there is none"));
     assert!(!etcd.create("key", "other", lease).expect("there is one"));
-    let (entry, revision) = etcd.get("key").expect("it answers");
+    let (entry, read) = etcd.get("key").expect("it answers");
+    let revision = read.revision;
     assert_eq!(entry.expect("it is there").lease, lease);
     // Nothing comes, and then something.
     etcd.wait(revision, Duration::from_millis(100))
         .expect("time is over");
     let begun = Instant::now();
-    etcd.put("other", "value").expect("it takes it");
+    assert!(etcd.put("other", "value", 0).expect("it takes it"));
     etcd.wait(revision, NEVER).expect("something came");
     assert!(begun.elapsed() < NEVER);
     etcd.revoke(lease).expect("it is there");
@@ -88,6 +49,32 @@ fn what_is_not_there_is_told_from_what_is_refused() {
             .ends_with("too many operations in txn request"),
         "{error}"
     );
-    drop(server);
+    server.kill(0);
     assert!(matches!(etcd.get("key"), Err(EtcdError::Silent { .. })));
+}
+
+/// etcd says in which term it renewed a lease, and that grows when another member leads.
+#[test]
+fn a_renewal_counts_if_no_other_member_leads_since() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("etcd-terms");
+    let mut members = Members::start(&folder, 1);
+    let mut etcd = Etcd::new(&members.place("x")).expect("a place");
+    let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+    let mut lease = HeldLease::new(60);
+    lease.grant(&mut etcd, at(0)).expect("it answers");
+    let number = lease.number().expect("it has one");
+    assert!(etcd.create("key", "value", number).expect("it answers"));
+    let (_, first) = etcd.get("key").expect("it answers");
+    assert!(lease.renew(&mut etcd, at(10)).expect("it is there"));
+    lease.confirm(etcd.get("key").expect("it answers").1);
+    assert_eq!(lease.until(), at(64));
+    assert!(lease.renew(&mut etcd, at(20)).expect("it is there"));
+    members.kill(0);
+    members.begin(0);
+    members.until_well();
+    let (entry, second) = etcd.get("key").expect("it answers");
+    assert_eq!(entry.map(|entry| entry.lease), Some(number));
+    assert!(second.term > first.term, "{first:?} {second:?}");
+    lease.confirm(second);
+    assert_eq!(lease.until(), at(64));
 }

@@ -12,8 +12,8 @@
 //! [`cohort`] is what one turn brought, `class` which commands are told of together; [`server`] has
 //! the connections, on `rhythm_net`'s threads.
 //!
-//! [`ring`] keeps copies on other nodes, which a file or [`etcd`] knows ([`membership`]);
-//! `consensus` is a keyspace that nodes agree on, a server of its own.
+//! [`ring`] keeps copies on other nodes ([`membership`]), which a file or etcd knows
+//! ([`registration`]); `consensus` is a keyspace that nodes agree on, a server of its own.
 #![deny(unsafe_code)]
 
 mod checksum;
@@ -22,11 +22,11 @@ pub mod cohort;
 #[cfg(feature = "consensus")]
 pub mod consensus;
 mod counters;
-pub mod etcd;
 pub mod execute;
 mod input;
 mod lines;
 pub mod membership;
+pub mod registration;
 pub mod ring;
 pub mod server;
 pub mod shared;

@@ -1,7 +1,7 @@
 //! A ring, as one of its nodes is told of it at the start: by a file, or by etcd.
 
 use crate::class::{Class, Classes};
-use crate::etcd::Registration;
+use crate::registration::Registration;
 use crate::ring::{Elsewhere, Member, Placement, Roster, Scheme, Terms};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -106,7 +106,7 @@ impl FromStr for Replicate {
 }
 
 /// A ring, and a place in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Membership {
     /// All nodes, by their numbers, below 64.
     pub members: BTreeMap<usize, Member>,

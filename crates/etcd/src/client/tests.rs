@@ -74,14 +74,14 @@ fn what_is_refused_is_asked_of_nobody_else() {
     assert_eq!(etcd.keep_alive(7).expect("it says so"), None);
     etcd.revoke(7).expect("it is gone");
     assert!(!etcd.create("key", "value", 7).expect("it says so"));
-    let error = etcd.put("key", "value").expect_err("it may not");
+    let error = etcd.put("key", "value", 0).expect_err("it may not");
     assert!(matches!(&error, EtcdError::Refused { .. }), "{error}");
     assert!(
         error
             .to_string()
             .ends_with("refuses: etcdserver: permission denied")
     );
-    let error = etcd.put("key", "value").expect_err("there is no space");
+    let error = etcd.put("key", "value", 0).expect_err("there is no space");
     assert!(matches!(&error, EtcdError::NoSpace { .. }), "{error}");
     let error = etcd.get("key").expect_err("it is no etcd");
     assert!(matches!(&error, EtcdError::Refused { .. }), "{error}");
@@ -117,7 +117,7 @@ fn what_is_done_is_said_by_etcd() {
     let (a, of_a) = member(&[(200, page), (200, object), (200, page), (200, object)]);
     let mut etcd = Etcd::new(&format!("{a}/x")).expect("a place");
     let asked = [
-        etcd.put("key", "value"),
+        etcd.put("key", "value", 0).map(drop),
         etcd.delete("key"),
         etcd.revoke(7),
         etcd.entries().map(drop),

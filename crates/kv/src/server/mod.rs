@@ -20,9 +20,9 @@ mod worker;
 
 pub use listen::{Address, BindError};
 
-use crate::etcd::Kept;
 use crate::lines;
 use crate::membership::{Membership, Transport};
+use crate::registration::Kept;
 use crate::ring::ether::ETHER_TYPE;
 use crate::ring::{SESSIONS, cas_ids};
 use crate::shared::{Settings, Shared, Standing, Start};

@@ -1,7 +1,7 @@
 //! What the threads are asked: the workers from outside and by the thread of the ring, and that one
 //! by the workers.
 
-use crate::etcd::News;
+use crate::registration::News;
 use crate::ring::{Road, Unanswered, Written};
 use rhythm_net::Inbox;
 use std::time::Duration;

@@ -6,85 +6,37 @@
 //! Needs Debian's `etcd-server`. `RHYTHM_KILLS=200` kills so many; without it each node once.
 
 use crate::number;
-use crate::ring::{self, ACKED, ASYNC, Harm, Ring, free_places, served_again, under_load};
+use crate::ring::{self, ACKED, ASYNC, Harm, Ring, served_again, under_load};
 use crate::server::{Client, NEVER};
+use rhythm_etcd::testing::Members;
 use rustix::process::Signal;
+use std::iter;
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, iter};
 
-struct Etcd {
-    folder: PathBuf,
-    places: Vec<SocketAddr>,
-    child: Option<Child>,
-}
+/// One of a member, which ends with this.
+struct Etcd(Members);
 
 impl Etcd {
     fn start(test: &str) -> Etcd {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-etcd"));
-        if folder.exists() {
-            fs::remove_dir_all(&folder).expect("it is ours");
-        }
-        let mut etcd = Etcd {
-            folder,
-            places: free_places(2),
-            child: None,
-        };
-        etcd.begin();
-        etcd
+        Etcd(Members::start(&folder, 1))
     }
 
     fn begin(&mut self) {
-        let [client, peer] = [self.places[0], self.places[1]].map(|at| format!("http://{at}"));
-        let mut command = Command::new("etcd");
-        command.arg("--data-dir").arg(&self.folder);
-        command.args([
-            "--listen-client-urls",
-            &client,
-            "--advertise-client-urls",
-            &client,
-        ]);
-        command.args([
-            "--listen-peer-urls",
-            &peer,
-            "--initial-advertise-peer-urls",
-            &peer,
-        ]);
-        command.args(["--initial-cluster", &format!("default={peer}")]);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        self.child = Some(command.spawn().expect("etcd is installed (etcd-server)"));
-        let start = Instant::now();
-        while !self.is_well() {
-            assert!(start.elapsed() < NEVER, "etcd does not serve");
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Whether it serves: it listens before it does.
-    fn is_well(&self) -> bool {
-        TcpStream::connect(self.places[0])
-            .and_then(|stream| Client::of(stream).ask("GET", "/health", ""))
-            .is_ok_and(|answer| answer.body.contains("\"true\""))
+        self.0.begin(0);
+        self.0.until_well();
     }
 
     fn end(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().expect("it is there");
-            child.wait().expect("it ends");
-        }
-    }
-
-    /// It comes back with nothing.
-    fn forget(&self) {
-        fs::remove_dir_all(&self.folder).expect("it is ours");
+        self.0.kill(0);
     }
 
     /// The keys of all nodes, in base64, in order.
     fn nodes(&self) -> Vec<String> {
-        let stream = TcpStream::connect(self.places[0]).expect("it is there");
+        let stream = TcpStream::connect(self.0.client(0)).expect("it is there");
         // From `ring/nodes/` up to `ring/nodes0`.
         let body = r#"{"key": "cmluZy9ub2Rlcy8=", "range_end": "cmluZy9ub2RlczA="}"#;
         let answer = Client::of(stream).ask("POST", "/v3/kv/range", body);
@@ -96,7 +48,7 @@ impl Etcd {
 
     /// Does something with a key; what is said.
     fn with(&self, what: &str, key: &str) -> String {
-        let stream = TcpStream::connect(self.places[0]).expect("it is there");
+        let stream = TcpStream::connect(self.0.client(0)).expect("it is there");
         let body = format!("{{\"key\": \"{key}\"}}");
         let path = format!("/v3/kv/{what}");
         let answer = Client::of(stream).ask("POST", &path, &body);
@@ -104,13 +56,7 @@ impl Etcd {
     }
 
     fn place(&self) -> String {
-        format!("etcd://{}/ring", self.places[0])
-    }
-}
-
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        self.end();
+        format!("etcd://{}", self.0.place("ring"))
     }
 }
 
@@ -224,7 +170,7 @@ fn etcd_comes_back_with_nothing_and_nothing_confirmed_is_lost() {
     for node in 0..3 {
         until(&places, node, "delete key\r\n", "SERVER_ERROR");
     }
-    etcd.forget();
+    etcd.0.forget(0);
     etcd.begin();
     for node in 0..3 {
         until(&places, node, "set other 0 0 1\r\ny\r\n", "STORED");

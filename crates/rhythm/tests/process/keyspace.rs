@@ -4,8 +4,8 @@
 //!
 //! `RHYTHM_KILLS=20` ends so many; without it, two.
 
-use crate::ring::free_places;
 use crate::server::NEVER;
+use rhythm_etcd::testing::free_places;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::fs;

@@ -6,7 +6,7 @@
 use super::server::{NEVER, Server};
 use super::site::{Site, check, until};
 use super::sqlite::{get, post};
-use crate::ring::free_places;
+use rhythm_etcd::testing::free_places;
 use rustix::process::geteuid;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

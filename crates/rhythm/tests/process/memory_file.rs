@@ -2,7 +2,7 @@
 //! sees is compared with Debian's memcached, which needs to be there.
 
 use super::server::NEVER;
-use crate::ring::free_places;
+use rhythm_etcd::testing::free_places;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::fs;
 use std::io::{Read, Write};

@@ -1,8 +1,8 @@
 //! Pages rendered by devices of other processes: nodes that are killed under load, that lie, and
 //! that say nothing.
 
-use crate::ring::free_places;
 use crate::server::{NEVER, Server};
+use rhythm_etcd::testing::free_places;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -8,15 +8,16 @@
 
 use crate::number;
 use crate::server::NEVER;
+use rhythm_etcd::testing::free_places;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -224,27 +225,6 @@ fn command_here(_: usize) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
     command.args(["kv", "-l", "127.0.0.1"]);
     command
-}
-
-/// Places where nobody listens.
-pub(crate) fn free_places(count: usize) -> Vec<SocketAddr> {
-    // Below those that Linux gives to whoever connects, and to who asks for any: one of these could
-    // be taken by another test before the node has it.
-    const FIRST: u32 = 10_000;
-    const COUNT: u32 = 22_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let begin = std::process::id() * 64 % COUNT;
-    let mut places = Vec::new();
-    while places.len() < count {
-        let at = NEXT.fetch_add(1, Ordering::Relaxed);
-        assert!(at < COUNT, "no place is free");
-        let port = FIRST + (begin + at) % COUNT;
-        let place = SocketAddr::from(([127, 0, 0, 1], port as u16));
-        if TcpListener::bind(place).is_ok() {
-            places.push(place);
-        }
-    }
-    places
 }
 
 /// A client of all nodes.

@@ -7,7 +7,7 @@ use super::server::{NEVER, Server};
 use super::site::{Site, until};
 use super::sqlite::{get, post};
 use super::tls::make;
-use crate::ring::free_places;
+use rhythm_etcd::testing::free_places;
 use rustix::process::{Signal, geteuid};
 use std::fs;
 use std::os::unix::fs::chown;

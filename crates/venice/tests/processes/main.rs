@@ -7,7 +7,6 @@
 
 mod accelerators;
 mod cluster;
-mod etcd;
 mod parts;
 mod scenarios;
 mod spares;

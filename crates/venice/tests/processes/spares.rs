@@ -3,8 +3,8 @@
 //! long nothing was lent.
 
 use super::cluster::{NAMES, PATIENCE, Process, get, list};
-use super::etcd::Etcd;
 use super::parts::SIZE;
+use rhythm_etcd::testing::Members;
 use rhythm_venice::agent::client::{BorrowError, Borrowed, Client, Event};
 use rhythm_venice::loan::LoanId;
 use rhythm_venice::wire::NotLent;
@@ -33,7 +33,7 @@ pub(crate) const ALL: [(&str, fn()); 2] = [
 
 struct Spares {
     folder: TempDir,
-    etcd: Etcd,
+    etcd: Members,
     monitors: Vec<Option<Process>>,
     /// Where agents reach each.
     addresses: Vec<String>,
@@ -43,7 +43,7 @@ struct Spares {
 impl Spares {
     fn start(members: usize) -> Spares {
         let folder = tempfile::tempdir().expect("a folder");
-        let etcd = Etcd::start(folder.path(), members);
+        let etcd = Members::start(&folder.path().join("etcd"), members);
         let key = folder.path().join("key");
         fs::write(&key, "a secret of the test").expect("a file");
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("permissions");
@@ -79,7 +79,7 @@ impl Spares {
     /// Starts a monitor, at the place where it was before.
     fn begin(&mut self, monitor: usize) {
         let key = self.path("key");
-        let state = self.etcd.place();
+        let state = format!("etcd://{}", self.etcd.place("venice"));
         let process = Process::start(&["monitor", &self.addresses[monitor], &state, &key]);
         let address = process.said.split(' ').next().expect("an address");
         self.addresses[monitor] = address.to_owned();

@@ -6,9 +6,10 @@
 //!   and borrows: so what is in the table is at both ends, or is being undone.
 //! - Where nothing goes wrong but with monitors and etcd, no loan is broken.
 //! - What a donor wants back is not waited for longer than was said.
+//! - A monitor that says something as the one that leads is the one that etcd has.
 
-use super::monitors::Part;
-use super::world::World;
+use super::monitors::{self, Part};
+use super::world::{Mode, World};
 use rhythm_venice::loan::LoanId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -131,8 +132,28 @@ impl World {
             assert_eq!(row.free(), size, "the monitor knows of it");
         }
         assert!(self.kept.lock().expect("one thread").loans.is_empty());
-        let etcd = self.etcd.lock().expect("one thread");
-        let loans = etcd.keys.keys().filter(|key| key.starts_with("loans/"));
-        assert_eq!(loans.count(), 0, "loans are kept");
+        let mut etcd = self.etcd.lock().expect("one thread");
+        let (loans, _) = etcd.model().page("loans", None, 1);
+        assert_eq!(loans, [], "loans are kept");
+    }
+
+    /// It is about to say something.
+    pub(crate) fn check_leads(&self, monitor: usize) {
+        let leads = matches!(self.monitors[monitor].part, Some(Part::Leads(_)));
+        if !leads || self.mode == Mode::Folder {
+            return;
+        }
+        let mut etcd = self.etcd.lock().expect("one thread");
+        if etcd.is_ahead() {
+            return;
+        }
+        let leader = etcd.model().keys().get("leader").cloned();
+        let at = format!("{}", monitors::place(monitor).agents);
+        assert!(
+            leader
+                .as_ref()
+                .is_some_and(|leader| leader.value.contains(&at)),
+            "{at} takes itself for the one that leads, and that is {leader:?}"
+        );
     }
 }

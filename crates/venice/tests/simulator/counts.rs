@@ -29,6 +29,8 @@ pub(crate) struct Counts {
     pub(crate) fenced: u64,
     /// Requests for which there was no room.
     pub(crate) full: u64,
+    /// Renewals by a leader of etcd that was deposed.
+    pub(crate) in_vain: u64,
 }
 
 impl Counts {
@@ -53,5 +55,6 @@ impl Counts {
         self.late += more.late;
         self.fenced += more.fenced;
         self.full += more.full;
+        self.in_vain += more.in_vain;
     }
 }

@@ -1,35 +1,35 @@
 //! A model of etcd: keys, leases that end, and answers that are lost, or come from what is done
 //! later.
 
-use rhythm_etcd::{Change, Compare, Entry, EtcdError, Transaction};
+use rhythm_etcd::testing::Model;
+use rhythm_etcd::{At, Entry, EtcdError, Renewed, Store, Transaction};
 use rhythm_net::Time;
-use rhythm_venice::monitor::etcd::Store;
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What there is.
+/// etcd, and how it is reached.
 #[derive(Debug)]
-pub(crate) struct Model {
-    pub(crate) now: Time,
+pub(crate) struct Members {
+    now: Time,
     /// How much later than that it is for who waits within one event.
     waited: Duration,
-    pub(crate) keys: BTreeMap<String, Entry>,
-    leases: BTreeMap<i64, (Duration, Time)>,
-    last: i64,
+    model: Model,
     late: Vec<(Time, Transaction)>,
     /// Answers are lost, and for a while there are none.
     pub(crate) has_faults: bool,
     pub(crate) down_until: Time,
     /// For a while it has no room.
     pub(crate) full_until: Time,
+    /// The term of a leader that was deposed, and until when it does not know it.
+    deposed: (u64, Time),
     random: fastrand::Rng,
     turns: u64,
     pub(crate) unanswered: u64,
     pub(crate) late_done: u64,
     pub(crate) fenced: u64,
     pub(crate) refused: u64,
+    pub(crate) in_vain: u64,
 }
 
 /// How a request goes.
@@ -41,24 +41,24 @@ enum Fate {
     Late,
 }
 
-impl Model {
-    pub(crate) fn new(random: fastrand::Rng) -> Model {
-        Model {
+impl Members {
+    pub(crate) fn new(random: fastrand::Rng) -> Members {
+        Members {
             now: Time::ZERO,
             waited: Duration::ZERO,
-            keys: BTreeMap::new(),
-            leases: BTreeMap::new(),
-            last: 0,
+            model: Model::default(),
             late: Vec::new(),
             has_faults: true,
             down_until: Time::ZERO,
             full_until: Time::ZERO,
+            deposed: (0, Time::ZERO),
             random,
             turns: 0,
             unanswered: 0,
             late_done: 0,
             fenced: 0,
             refused: 0,
+            in_vain: 0,
         }
     }
 
@@ -74,7 +74,17 @@ impl Model {
             let done = self.transact(&transaction);
             self.fenced += u64::from(!done);
         }
-        self.end_leases();
+    }
+
+    /// What it knows by now.
+    pub(crate) fn model(&mut self) -> &mut Model {
+        self.model.begin(self.now + self.waited);
+        &mut self.model
+    }
+
+    /// Whether leases ended, in the time for which somebody waited, that are not over yet.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.model.now() > self.time()
     }
 
     /// How often a leader kept something.
@@ -86,55 +96,34 @@ impl Model {
         self.now + self.waited
     }
 
-    /// Leases whose time is over, and the keys under them.
-    fn end_leases(&mut self) {
-        let now = self.time();
-        self.leases.retain(|_, (_, until)| *until > now);
-        let leases = &self.leases;
-        self.keys
-            .retain(|_, entry| entry.lease == 0 || leases.contains_key(&entry.lease));
+    /// Another member leads, and the one before does not know it for a while.
+    pub(crate) fn elect(&mut self, until: Time) {
+        let slack = self.slack();
+        let model = self.model();
+        let term = model.at().term;
+        model.elect(slack);
+        self.deposed = (term, until);
     }
 
     /// etcd looks for leases that are over twice a second.
-    fn lease_until(&mut self, lasts: Duration) -> Time {
-        self.time() + lasts + Duration::from_millis(self.random.u64(..500))
+    fn slack(&mut self) -> Duration {
+        Duration::from_millis(self.random.u64(..500))
+    }
+
+    fn keep_alive(&mut self, lease: i64) -> Option<Renewed> {
+        let (term, until) = self.deposed;
+        let slack = self.slack();
+        if self.has_faults && self.time() < until {
+            self.in_vain += 1;
+            return self.model().renew_in_vain(lease, term);
+        }
+        self.model().renew(lease, slack)
     }
 
     fn transact(&mut self, transaction: &Transaction) -> bool {
-        self.end_leases();
-        let holds = transaction.compares.iter().all(|compare| match compare {
-            Compare::Absent(key) => !self.keys.contains_key(key),
-            Compare::Under(key, lease) => self
-                .keys
-                .get(key)
-                .is_some_and(|entry| entry.lease == *lease),
-            Compare::Is(key, value) => self
-                .keys
-                .get(key)
-                .is_some_and(|entry| entry.value == *value),
-        });
-        if !holds {
-            return false;
-        }
-        assert!(transaction.changes.len() <= 128, "etcd takes no more");
-        self.turns += 1;
-        for change in &transaction.changes {
-            match change {
-                Change::Put { key, value, lease } => {
-                    if *lease != 0 && !self.leases.contains_key(lease) {
-                        return false;
-                    }
-                    let entry = Entry {
-                        key: key.clone(),
-                        value: value.clone(),
-                        lease: *lease,
-                    };
-                    self.keys.insert(key.clone(), entry);
-                }
-                Change::Delete(key) => drop(self.keys.remove(key)),
-            }
-        }
-        true
+        let done = self.model().transact(transaction);
+        self.turns += u64::from(done);
+        done
     }
 
     /// The member that is asked next may have no room for what this one did not answer.
@@ -159,21 +148,20 @@ impl Model {
 
 /// A monitor's way to it.
 #[derive(Clone)]
-pub(crate) struct Client(pub(crate) Arc<Mutex<Model>>);
+pub(crate) struct Client(pub(crate) Arc<Mutex<Members>>);
 
 impl Client {
-    fn ask<T>(&self, what: impl FnOnce(&mut Model) -> T) -> Result<T, EtcdError> {
-        let mut model = self.0.lock().expect("one thread");
-        model.end_leases();
+    fn ask<T>(&self, what: impl FnOnce(&mut Members) -> T) -> Result<T, EtcdError> {
+        let mut etcd = self.0.lock().expect("one thread");
         let silent = || EtcdError::Silent {
             at: "etcd".to_owned(),
             error: io::ErrorKind::TimedOut.into(),
         };
-        match model.fate() {
-            Fate::Answered => Ok(what(&mut model)),
+        match etcd.fate() {
+            Fate::Answered => Ok(what(&mut etcd)),
             Fate::Unanswered => {
-                what(&mut model);
-                model.unanswered += 1;
+                what(&mut etcd);
+                etcd.unanswered += 1;
                 Err(silent())
             }
             Fate::Lost | Fate::Late => Err(silent()),
@@ -182,11 +170,11 @@ impl Client {
 
     /// What takes room is refused where there is none.
     fn takes_room(&self) -> Result<(), EtcdError> {
-        let mut model = self.0.lock().expect("one thread");
-        if model.time() >= model.full_until {
+        let mut etcd = self.0.lock().expect("one thread");
+        if etcd.time() >= etcd.full_until {
             return Ok(());
         }
-        model.refused += 1;
+        etcd.refused += 1;
         Err(EtcdError::NoSpace {
             at: "etcd".to_owned(),
             said: "etcdserver: mvcc: database space exceeded".to_owned(),
@@ -197,35 +185,29 @@ impl Client {
 impl Store for Client {
     fn grant(&mut self, seconds: u64) -> Result<i64, EtcdError> {
         self.takes_room()?;
-        self.ask(|model| {
-            model.last += 1;
-            let lasts = Duration::from_secs(seconds);
-            let until = model.lease_until(lasts);
-            model.leases.insert(model.last, (lasts, until));
-            model.last
+        self.ask(|etcd| {
+            let slack = etcd.slack();
+            etcd.model().grant(seconds, slack)
         })
     }
 
-    fn keep_alive(&mut self, lease: i64) -> Result<bool, EtcdError> {
-        self.ask(|model| {
-            let Some((lasts, _)) = model.leases.get(&lease).copied() else {
-                return false;
-            };
-            let until = model.lease_until(lasts);
-            model.leases.insert(lease, (lasts, until));
-            true
-        })
+    fn keep_alive(&mut self, lease: i64) -> Result<Option<Renewed>, EtcdError> {
+        self.ask(|etcd| etcd.keep_alive(lease))
     }
 
     fn revoke(&mut self, lease: i64) -> Result<(), EtcdError> {
-        self.ask(|model| {
-            model.leases.remove(&lease);
-            model.end_leases();
+        self.ask(|etcd| etcd.model().revoke(lease))
+    }
+
+    fn get(&mut self, key: &str) -> Result<(Option<Entry>, At), EtcdError> {
+        self.ask(|etcd| {
+            let model = etcd.model();
+            (model.keys().get(key).cloned(), model.at())
         })
     }
 
-    fn get(&mut self, key: &str) -> Result<(Option<Entry>, i64), EtcdError> {
-        self.ask(|model| (model.keys.get(key).cloned(), 1))
+    fn entries(&mut self) -> Result<(Vec<Entry>, At), EtcdError> {
+        unreachable!("a monitor asks for pages")
     }
 
     fn page(
@@ -238,38 +220,30 @@ impl Store for Client {
         const MOST: usize = 3;
         {
             // It takes its time.
-            let mut model = self.0.lock().expect("one thread");
-            let most = if model.has_faults { 1000 } else { 300 };
-            let millis = model.random.u64(..most);
-            model.waited += Duration::from_millis(millis);
+            let mut etcd = self.0.lock().expect("one thread");
+            let most = if etcd.has_faults { 1000 } else { 300 };
+            let millis = etcd.random.u64(..most);
+            etcd.waited += Duration::from_millis(millis);
         }
-        self.ask(|model| {
-            let all = model.keys.values();
-            let of = all.filter(|entry| entry.key.starts_with(&format!("{folder}/")));
-            let of = of.filter(|entry| behind.is_none_or(|behind| entry.key.as_str() > behind));
-            let mut found: Vec<Entry> = of.take(MOST + 1).cloned().collect();
-            let has_more = found.len() > MOST;
-            found.truncate(MOST);
-            (found, has_more)
-        })
+        self.ask(|etcd| etcd.model().page(folder, behind, MOST))
     }
 
     fn transact(&mut self, transaction: &Transaction) -> Result<bool, EtcdError> {
         self.takes_room()?;
         {
-            let mut model = self.0.lock().expect("one thread");
-            if let Fate::Late = model.fate() {
+            let mut etcd = self.0.lock().expect("one thread");
+            if let Fate::Late = etcd.fate() {
                 // It lies somewhere, and is done when others have been.
-                let at = model.time() + Duration::from_millis(model.random.u64(1..10_000));
-                model.late.push((at, transaction.clone()));
-                model.may_be_full();
+                let at = etcd.time() + Duration::from_millis(etcd.random.u64(1..10_000));
+                etcd.late.push((at, transaction.clone()));
+                etcd.may_be_full();
                 return Err(EtcdError::Silent {
                     at: "etcd".to_owned(),
                     error: io::ErrorKind::TimedOut.into(),
                 });
             }
         }
-        let done = self.ask(|model| model.transact(transaction));
+        let done = self.ask(|etcd| etcd.transact(transaction));
         if done.is_err() {
             self.0.lock().expect("one thread").may_be_full();
         }
@@ -277,7 +251,7 @@ impl Store for Client {
     }
 
     fn rest(&mut self) {
-        let mut model = self.0.lock().expect("one thread");
-        model.waited += Duration::from_millis(50);
+        let mut etcd = self.0.lock().expect("one thread");
+        etcd.waited += Duration::from_millis(50);
     }
 }

@@ -13,7 +13,7 @@ impl World {
         }
         let node = self.random.usize(..self.nodes.len());
         let monitor = self.random.usize(..self.monitors.len());
-        match self.random.u8(..13) {
+        match self.random.u8(..14) {
             2 => self.kill_monitor(monitor),
             10 if self.mode != Mode::Folder => self.stop_monitor(monitor),
             11 if self.mode != Mode::Folder => {
@@ -23,6 +23,10 @@ impl World {
             12 if self.mode != Mode::Folder => {
                 let until = self.soon(8000);
                 self.etcd.lock().expect("one thread").full_until = until;
+            }
+            13 if self.mode != Mode::Folder => {
+                let until = self.soon(8000);
+                self.etcd.lock().expect("one thread").elect(until);
             }
             _ if self.mode == Mode::OnlyMonitors => {}
             0..=1 => self.kill_node(node),

@@ -2,8 +2,9 @@
 //! cut, or broken without a word, datagrams that are lost, nodes that die and come again, a monitor
 //! that dies at the worst moment, donors that need their memory themselves, and borrowers that want
 //! the same. There is one monitor with a disk, or there are two that share their state in etcd, are
-//! stopped for a while, and are not answered in time, or told that there is no room. Monitors and
-//! agents are the real ones; what lends is a model of a memory, and etcd one of keys and leases.
+//! stopped for a while, and are not answered in time, or told that there is no room, or that they
+//! have a lease by one who leads etcd no more. Monitors and agents are the real ones; what lends is
+//! a model of a memory, and etcd one of keys and leases.
 //!
 //! `VENICE_SEEDS=10000 cargo test -p rhythm-venice --test simulator` runs so many; `VENICE_FIRST`
 //! says from where, and `VENICE_SEED=4711` replays one. What holds is in `check.rs`.
@@ -80,6 +81,7 @@ fn nothing_is_given_twice_and_all_comes_back() {
         all.late,
         all.fenced,
         all.full,
+        all.in_vain,
     ];
     assert!(happened(&counts), "{all:?}");
 }
@@ -99,6 +101,7 @@ fn no_loan_is_lost_with_the_monitor_that_led() {
         all.late,
         all.fenced,
         all.full,
+        all.in_vain,
     ];
     assert!(happened(&counts), "{all:?}");
 }

@@ -4,7 +4,7 @@ use super::etcd::Client;
 use super::events::Event;
 use super::world::{Mode, World};
 use rhythm_net::Time;
-use rhythm_venice::monitor::etcd::{Election, Keeping, Standing};
+use rhythm_venice::monitor::etcd::{Election, Keeping, Place, Standing};
 use rhythm_venice::monitor::keeper::{Keeper, State};
 use rhythm_venice::monitor::policy::{ByDistance, ByDistanceAndLoad, Policy};
 use rhythm_venice::monitor::{self, Effect, Monitor, Now, Spare};
@@ -49,6 +49,14 @@ impl Process {
     }
 }
 
+/// Where a monitor is.
+pub(crate) fn place(monitor: usize) -> Place {
+    Place {
+        agents: ([10, 1, 0, monitor as u8], 7200).into(),
+        admin: None,
+    }
+}
+
 impl World {
     /// The monitor that leads, if one does and is not stopped.
     pub(crate) fn leader(&self) -> Option<&Leader> {
@@ -86,14 +94,9 @@ impl World {
                 self.lead(Box::new(disk), &state)
             }
             Mode::Etcd | Mode::OnlyMonitors => {
-                let at = ([10, 1, 0, monitor as u8], 7200).into();
-                let me = rhythm_venice::monitor::etcd::Place {
-                    agents: at,
-                    admin: None,
-                };
                 let client = Client(Arc::clone(&self.etcd));
                 let process = &mut self.monitors[monitor];
-                process.election = Some(Election::new(client, me, LEASE));
+                process.election = Some(Election::new(client, place(monitor), LEASE));
                 let life = process.life;
                 self.events.at(self.now, Event::Elect { monitor, life });
                 Part::Waits(Spare::default())
@@ -175,6 +178,7 @@ impl World {
             self.monitors[index].part = Some(Part::Waits(Spare::default()));
             return self.end_all(index);
         };
+        self.check_leads(index);
         let has_written = self.writes() > writes;
         let dies_now = has_faults && has_written && self.random.u8(..100) == 0;
         if dies_now || may_die {

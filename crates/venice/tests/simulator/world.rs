@@ -1,7 +1,7 @@
 //! The world of one seed: what happens to whom, and when.
 
 use super::counts::Counts;
-use super::etcd::Model;
+use super::etcd::Members;
 use super::events::{Event, Events};
 use super::monitors::{Part, Process};
 use super::network::Network;
@@ -77,7 +77,7 @@ pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) nodes: Vec<Node>,
     pub(crate) monitors: Vec<Process>,
-    pub(crate) etcd: Arc<Mutex<Model>>,
+    pub(crate) etcd: Arc<Mutex<Members>>,
     pub(crate) kept: Arc<Mutex<State>>,
     pub(crate) writes: Arc<Mutex<u64>>,
     pub(crate) has_faults: bool,
@@ -111,6 +111,7 @@ pub(crate) fn run(seed: u64, mode: Mode) -> Counts {
         late: etcd.late_done,
         fenced: etcd.fenced,
         full: etcd.refused,
+        in_vain: etcd.in_vain,
         ..world.counts
     }
 }
@@ -134,7 +135,7 @@ impl World {
             Mode::Folder => 1,
             Mode::Etcd | Mode::OnlyMonitors => 2,
         };
-        let etcd = Model::new(fastrand::Rng::with_seed(seed));
+        let etcd = Members::new(fastrand::Rng::with_seed(seed));
         let mut world = World {
             mode,
             now: Time::from_nanos(1),

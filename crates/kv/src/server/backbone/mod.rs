@@ -14,10 +14,10 @@ mod stations;
 
 use super::orders::{Forward, GRACE, Order, RingOrder, Told};
 use crate::class::{Class, Classes};
-use crate::etcd::{News, Registration};
 use crate::execute::{Parsed, Turn};
 use crate::lines::Lines;
 use crate::membership::Membership;
+use crate::registration::{News, Registration};
 use crate::ring::{Effects, Execute, Local, Member, Node, Options, Scheme, Ticket, View, Written};
 use crate::shared::Shared;
 use crate::store::Worker as StoreWorker;

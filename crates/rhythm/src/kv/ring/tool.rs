@@ -5,7 +5,8 @@ use super::{ETCD, checked, edit, status};
 use crate::kv::args::RingTool;
 use crate::output::print_line;
 use anyhow::{Context, Result, ensure};
-use rhythm_kv::etcd::{self, Etcd};
+use rhythm_etcd::Etcd;
+use rhythm_kv::registration;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -41,7 +42,7 @@ fn add(of: &str, [name, client, backbone]: [String; 3]) -> Result<ExitCode> {
 fn remove(of: &str, name: &str) -> Result<ExitCode> {
     if let Some(place) = of.strip_prefix(ETCD) {
         let mut etcd = Etcd::new(place)?;
-        let was_there = etcd::remove(&mut etcd, name)?;
+        let was_there = registration::remove(&mut etcd, name)?;
         ensure!(was_there, "{of} has no node called {name}");
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,7 +1,7 @@
 //! A PostgreSQL of a test's own.
 
 use super::super::NEVER;
-use crate::ring::free_places;
+use rhythm_etcd::testing::free_places;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

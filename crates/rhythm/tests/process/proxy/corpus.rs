@@ -6,8 +6,8 @@
 use super::folder;
 use super::raw;
 use super::smuggling::{CHUNKS_REFUSED, HIDDEN, REFUSED};
-use crate::ring::free_places;
 use crate::server::{NEVER, Server};
+use rhythm_etcd::testing::free_places;
 use rustix::process::geteuid;
 use std::fs;
 use std::io::{Read, Write};

@@ -1,7 +1,7 @@
 //! A Redis of a test's own.
 
 use super::super::NEVER;
-use crate::ring::free_places;
+use rhythm_etcd::testing::free_places;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -1,19 +1,17 @@
 //! The thread of a monitor that is to lead, or does.
 
-use super::election::{Election, RENEWALS, Standing};
+use super::election::{Election, Standing};
 use super::loading::Loaded;
 use super::rows::{LEADER, Place};
 use super::term::Term;
 use crate::monitor::keeper::State;
-use rhythm_etcd::Etcd;
+use rhythm_etcd::{AGAIN, Etcd};
 use rhythm_net::clock;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long after etcd did not answer, or nobody led, it is asked again.
-const AGAIN: Duration = Duration::from_millis(200);
 /// How long a spare waits to be told that the leader is gone, before it looks itself: it may wait
 /// for a member of etcd that is cut off.
 const LOOK_AFTER: Duration = Duration::from_millis(700);
@@ -85,7 +83,7 @@ fn step(election: &mut Election<Etcd>, told: &mut Option<Told>, tell: &impl Fn(N
             // Its lease is as old as the last page that was read.
             return Duration::ZERO;
         }
-        Ok(Standing::Leads) => (Told::Leads, election.lasts() / RENEWALS),
+        Ok(Standing::Leads) => (Told::Leads, election.rest(clock::monotonic())),
         Ok(Standing::Follows(place, since)) => {
             let now = Told::Follows(place);
             if told.as_ref() != Some(&now) {

@@ -2,19 +2,12 @@
 
 use super::loading::{LoadError, Loaded, load};
 use super::rows::{LEADER, Place};
-use super::store::Store;
 use super::term::Term;
 use crate::monitor::keeper::State;
-use rhythm_etcd::{Change, Compare, Entry, EtcdError, Transaction};
+use rhythm_etcd::{At, Entry, EtcdError, HeldLease, Store};
 use rhythm_net::Time;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Clocks do not run alike: a lease ends here by so much of it sooner (a fraction).
-const MARGIN: u32 = 10;
-
-/// How often a lease is renewed in its time.
-pub(super) const RENEWALS: u32 = 3;
 
 /// A leader that has not looked whether it leads for so many of its leases hangs: it looks when it
 /// does anything, and sleeps no longer than its lease lasts.
@@ -38,12 +31,9 @@ pub enum Standing {
 pub struct Election<S> {
     store: S,
     me: Place,
-    seconds: u64,
     /// The lease under which its key is, or is to be.
-    lease: Option<i64>,
+    lease: HeldLease,
     term: Option<Arc<Term>>,
-    /// A lease that is to be ended, so that others need not wait for that.
-    given_up: Option<i64>,
     /// The term that was given up since the monitor's thread hung, and when that had looked last.
     /// Until it looks again it cannot lead, and would have what is kept read for nothing.
     hung: Option<(Arc<Term>, Time)>,
@@ -55,10 +45,8 @@ impl<S: Store> Election<S> {
         Election {
             store,
             me,
-            seconds,
-            lease: None,
+            lease: HeldLease::new(seconds),
             term: None,
-            given_up: None,
             hung: None,
         }
     }
@@ -75,18 +63,17 @@ impl<S: Store> Election<S> {
 
     /// How long a lease lasts.
     pub fn lasts(&self) -> Duration {
-        Duration::from_secs(self.seconds)
+        self.lease.lasts()
+    }
+
+    /// For how long nothing is to be done, where it leads.
+    pub(super) fn rest(&self, now: Time) -> Duration {
+        self.lease.rest(now)
     }
 
     /// Whether it led when it looked last.
     pub fn leads(&self) -> bool {
         self.term.is_some()
-    }
-
-    /// For how long it leads by a lease that was renewed, or given, after that moment.
-    fn until(&self, asked: Time) -> Time {
-        let lasts = self.lasts();
-        asked + (lasts - lasts / MARGIN)
     }
 
     /// Renews its lease if it leads, and tries to lead if nobody does. Time passes as it asks.
@@ -112,37 +99,34 @@ impl<S: Store> Election<S> {
                 self.give_up();
             }
         }
-        if let Some(lease) = self.given_up {
-            self.store.revoke(lease)?;
-            self.given_up = None;
+        if self.lease.end(&mut self.store)? {
             return Ok(Standing::Vacant);
         }
-        if let Some(lease) = self.lease
-            && !self.store.keep_alive(lease)?
-        {
+        if !self.lease.renew(&mut self.store, now)? {
+            // It is gone, or there was none.
             self.give_up();
-            self.given_up = None;
         }
-        let (entry, revision) = match self.store.get(LEADER)? {
+        let (entry, read) = match self.store.get(LEADER)? {
             (None, _) if self.term.is_some() => {
                 // Somebody removed its key. Another term has another lease.
                 self.give_up();
                 return Ok(Standing::Vacant);
             }
             (None, _) if self.hangs() => return Ok(Standing::Vacant),
-            (None, _) => self.apply()?,
+            (None, _) => self.apply(now)?,
             found => found,
         };
+        self.lease.confirm(read);
         let Some(entry) = entry else {
             return Ok(Standing::Vacant);
         };
-        match self.lease {
+        match self.lease.number() {
             Some(lease) if lease == entry.lease => {
                 if let Some(term) = &self.term {
-                    term.prolong(self.until(now));
+                    term.prolong(self.lease.until());
                     return Ok(Standing::Leads);
                 }
-                let begun = self.begin(lease, now, clock);
+                let begun = self.begin(lease, clock);
                 if begun.is_err() {
                     self.give_up();
                 }
@@ -150,36 +134,33 @@ impl<S: Store> Election<S> {
             }
             _ => {
                 self.give_up();
-                Ok(Standing::Follows(Place::read(&entry.value), revision))
+                let place = Place::read(&entry.value);
+                Ok(Standing::Follows(place, read.revision))
             }
         }
     }
 
-    /// Reads what is kept, under a lease that was renewed or given after a moment. That may take
-    /// longer than the lease lasts, and so it is renewed meanwhile.
-    fn begin(
-        &mut self,
-        lease: i64,
-        asked: Time,
-        clock: &impl Fn() -> Time,
-    ) -> Result<Standing, LoadError> {
-        let lasts = self.lasts();
-        let mut asked = asked;
+    /// Reads what is kept, under its lease. That may take longer than the lease lasts, and so it is
+    /// renewed meanwhile.
+    fn begin(&mut self, lease: i64, clock: &impl Fn() -> Time) -> Result<Standing, LoadError> {
+        let held = &mut self.lease;
         let mut still = |store: &mut S| {
             let now = clock();
-            if now.since(asked) < lasts / RENEWALS {
-                return Ok(());
+            match !held.is_due(now) || held.renew(store, now)? {
+                true => Ok(()),
+                false => Err(LoadError::Late),
             }
-            if !store.keep_alive(lease)? {
-                return Err(LoadError::Late);
-            }
-            asked = now;
-            Ok(())
         };
         let loaded = load(&mut self.store, &mut still)?;
         // The last page may have been slow, too.
         still(&mut self.store)?;
-        let term = Arc::new(Term::new(lease, lasts, self.until(asked), clock()));
+        let (entry, read) = self.store.get(LEADER)?;
+        self.lease.confirm(read);
+        let (until, now) = (self.lease.until(), clock());
+        if entry.is_none_or(|entry| entry.lease != lease) || until <= now {
+            return Err(LoadError::Late);
+        }
+        let term = Arc::new(Term::new(lease, self.lasts(), until, now));
         self.term = Some(Arc::clone(&term));
         Ok(Standing::Begins(term, Box::new(loaded)))
     }
@@ -194,17 +175,10 @@ impl<S: Store> Election<S> {
     }
 
     /// Creates the key; what stands there then.
-    fn apply(&mut self) -> Result<(Option<Entry>, i64), EtcdError> {
-        let lease = match self.lease {
-            Some(lease) => lease,
-            None => self.store.grant(self.seconds)?,
-        };
-        self.lease = Some(lease);
-        self.store.transact(&Transaction {
-            compares: vec![Compare::Absent(LEADER.to_owned())],
-            changes: vec![Change::put(LEADER, &self.me.text(), lease)],
-        })?;
+    fn apply(&mut self, now: Time) -> Result<(Option<Entry>, At), EtcdError> {
+        let lease = self.lease.grant(&mut self.store, now)?;
         // It may have been done though it says that it was not, if it was asked twice.
+        self.store.create(LEADER, &self.me.text(), lease)?;
         self.store.get(LEADER)
     }
 
@@ -213,7 +187,7 @@ impl<S: Store> Election<S> {
         if let Some(term) = self.term.take() {
             term.end();
         }
-        self.given_up = self.lease.take().or(self.given_up);
+        self.lease.give_up();
     }
 
     /// Ends its term, so that another can lead at once.
@@ -222,9 +196,6 @@ impl<S: Store> Election<S> {
     /// etcd does not answer: others wait until the lease is over.
     pub(super) fn resign(&mut self) -> Result<(), EtcdError> {
         self.give_up();
-        match self.given_up.take() {
-            Some(lease) => self.store.revoke(lease),
-            None => Ok(()),
-        }
+        self.lease.end(&mut self.store).map(drop)
     }
 }

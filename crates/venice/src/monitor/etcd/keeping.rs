@@ -2,11 +2,10 @@
 
 use super::loading::Loaded;
 use super::rows::{self, HEAD, LEADER};
-use super::store::Store;
 use super::term::Term;
 use crate::loan::LoanId;
 use crate::monitor::keeper::{Keeper, NotKept, Record, State};
-use rhythm_etcd::{Change, Compare, EtcdError, Transaction};
+use rhythm_etcd::{Change, Compare, EtcdError, Store, Transaction};
 use rhythm_net::Time;
 use rhythm_net::sparse::Sparse;
 use std::collections::BTreeSet;

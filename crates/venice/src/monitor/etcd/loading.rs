@@ -1,9 +1,8 @@
 //! What is kept, as who comes to lead reads it.
 
 use super::rows::{self, HEAD, Head, LOANS};
-use super::store::Store;
 use crate::monitor::keeper::State;
-use rhythm_etcd::EtcdError;
+use rhythm_etcd::{EtcdError, Store};
 
 /// Loans that are read at a time.
 const PAGE: usize = 1000;

@@ -10,7 +10,8 @@
 //! - [`Election`] is how a monitor comes to lead and stays there: without a clock of its own or a
 //!   thread, so that it goes into a simulator; [`Candidate`] is its thread.
 //! - [`Keeping`] is the keeper of the one that leads.
-//! - [`Store`] is what both need of etcd: the seam to a model of it.
+//!
+//! Both ask a [`Store`](rhythm_etcd::Store): etcd, or a model of it.
 //!
 //! # Why nothing is lent twice
 //!
@@ -24,15 +25,14 @@
 //! head whether it was done. One that was refused counts, too: the same head never stands for two
 //! things.
 //!
-//! Leases are counted here from before they were asked for, and end by a tenth sooner, so a monitor
-//! knows that it does not lead before etcd lets another one.
+//! A monitor knows that it does not lead before etcd lets another one: its lease is a
+//! [`HeldLease`](rhythm_etcd::HeldLease).
 
 mod candidate;
 mod election;
 mod keeping;
 mod loading;
 mod rows;
-mod store;
 mod term;
 
 pub use candidate::{Candidate, News};
@@ -40,7 +40,6 @@ pub use election::{Election, Standing};
 pub use keeping::Keeping;
 pub use loading::{LoadError, Loaded};
 pub use rows::Place;
-pub use store::Store;
 pub use term::Term;
 
 #[cfg(test)]

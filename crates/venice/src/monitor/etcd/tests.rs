@@ -3,8 +3,8 @@ mod keeping;
 use super::election::{Election, Standing};
 use super::loading::LoadError;
 use super::rows::{LEADER, Place};
-use super::store::Store;
-use rhythm_etcd::{Change, Entry, EtcdError, Transaction};
+use rhythm_etcd::testing::Memory;
+use rhythm_etcd::{At, Change, Entry, EtcdError, Renewed, Store, Transaction};
 use rhythm_net::Time;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -59,13 +59,16 @@ impl Store for Client {
         Ok(7)
     }
 
-    fn keep_alive(&mut self, _: i64) -> Result<bool, EtcdError> {
+    fn keep_alive(&mut self, _: i64) -> Result<Option<Renewed>, EtcdError> {
         Ok(self.with(|slow| {
-            let is_there = slow.now < slow.until;
-            if is_there {
-                slow.until = slow.now + Duration::from_secs(LEASE);
+            if slow.now >= slow.until {
+                return None;
             }
-            is_there
+            slow.until = slow.now + Duration::from_secs(LEASE);
+            Some(Renewed {
+                seconds: LEASE,
+                term: 0,
+            })
         }))
     }
 
@@ -77,9 +80,13 @@ impl Store for Client {
         Ok(())
     }
 
-    fn get(&mut self, key: &str) -> Result<(Option<Entry>, i64), EtcdError> {
+    fn get(&mut self, key: &str) -> Result<(Option<Entry>, At), EtcdError> {
         let found = self.with(|slow| slow.leader.clone().filter(|_| slow.now < slow.until));
-        Ok((found.filter(|_| key == LEADER), 1))
+        Ok((found.filter(|_| key == LEADER), At::default()))
+    }
+
+    fn entries(&mut self) -> Result<(Vec<Entry>, At), EtcdError> {
+        unreachable!("nobody asks for all of it")
     }
 
     fn page(
@@ -182,4 +189,38 @@ fn a_leader_whose_thread_hangs_gives_up_its_lease_until_it_goes_on() {
             assert!(matches!(standing, Standing::Begins(..)), "{standing:?}");
         }
     }
+}
+
+/// A leader of etcd that was deposed and does not know it renews leases: its successor ends them,
+/// and another monitor leads.
+#[test]
+fn who_is_told_by_a_deposed_leader_of_etcd_that_it_leads_knows_better() {
+    let memory = Memory::default();
+    let of = memory.clone();
+    let clock = move || of.now();
+    let [mut first, mut second] = [1, 2].map(|host| {
+        let agents = ([10, 0, 0, host], 7200).into();
+        let me = Place {
+            agents,
+            admin: None,
+        };
+        Election::new(memory.clone(), me, LEASE)
+    });
+    let Ok(Standing::Begins(term, _)) = first.step(&clock) else {
+        panic!("it leads");
+    };
+    memory.elect();
+    let mut leads = 0;
+    let other = loop {
+        memory.pass(Duration::from_millis(100));
+        term.look(clock());
+        match second.step(&clock).expect("etcd answers") {
+            Standing::Begins(other, _) => break other,
+            standing => assert!(matches!(standing, Standing::Follows(..)), "{standing:?}"),
+        }
+        let standing = first.step(&clock).expect("etcd answers");
+        leads += u32::from(matches!(standing, Standing::Leads));
+    };
+    assert!(leads > 10, "it was told so");
+    assert!(other.stands(clock()) && !term.stands(clock()));
 }

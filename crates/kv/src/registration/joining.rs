@@ -1,0 +1,171 @@
+//! How a node comes to have a place among the others.
+
+use super::keys::{create, leave_key, members, numbers, under};
+use super::node::Registration;
+use crate::ring::{Lease, Member, NODES_MAX};
+use rhythm_etcd::{AGAIN, Entry, Etcd, EtcdError, HeldLease, Store};
+use rhythm_net::{Time, clock};
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+/// How long a node that begins waits for etcd.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Why a node is not registered.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistrationError {
+    /// etcd does not answer, or refuses.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
+    /// Another node has the name.
+    #[error(
+        "a node called {name} is registered already, of {at}: take another name, end that one, or, \
+         where it has died, begin again when its lease is over"
+    )]
+    NameTaken {
+        /// Which.
+        name: String,
+        /// Where clients find the other.
+        at: String,
+    },
+    /// There are as many nodes as there may be.
+    #[error("the ring has {nodes_max} nodes already, and may have no more")]
+    RingFull {
+        /// So many.
+        nodes_max: usize,
+    },
+}
+
+impl Registration {
+    /// Registers a node under a lease of so many seconds. Where one of its name is there, which may
+    /// be one that died, it waits until that one's lease is over. Where etcd does not answer, it is
+    /// asked again for ten seconds: its members may be about to agree on a leader.
+    ///
+    /// # Errors
+    /// etcd does not answer, there is no number left, or another node has the name and lives.
+    pub fn new(etcd: Etcd, me: Member, seconds: u64) -> Result<Registration, RegistrationError> {
+        let until = clock::monotonic() + ANSWERS_WITHIN;
+        let mut joining = Joining::new(etcd, me, seconds);
+        let mut is_told = false;
+        loop {
+            // Who did not answer is asked last, and a name that is looked up is waited for on.
+            match joining.step(clock::monotonic()) {
+                Ok(None) => {}
+                Err(RegistrationError::Etcd(error @ EtcdError::Silent { .. }))
+                    if clock::monotonic() < until =>
+                {
+                    if !std::mem::replace(&mut is_told, true) {
+                        let seconds = ANSWERS_WITHIN.as_secs();
+                        tracing::warn!(%error, "it is asked again, for {seconds} s");
+                    }
+                }
+                Ok(Some(registration)) => return Ok(registration),
+                Err(error) => return Err(error),
+            }
+            thread::sleep(AGAIN);
+        }
+    }
+}
+
+/// A node that has no place yet.
+pub(super) struct Joining<S> {
+    store: S,
+    me: Member,
+    held: HeldLease,
+    /// Since when etcd answers.
+    since: Option<Time>,
+    /// It was told that another of its name is there.
+    is_told: bool,
+}
+
+impl<S: Store + Clone> Joining<S> {
+    pub(super) fn new(store: S, me: Member, seconds: u64) -> Joining<S> {
+        Joining {
+            store,
+            me,
+            held: HeldLease::new(seconds),
+            since: None,
+            is_told: false,
+        }
+    }
+
+    /// Takes a place if there is one; none: another of its name is there yet.
+    pub(super) fn step(&mut self, now: Time) -> Result<Option<Registration<S>>, RegistrationError> {
+        let since = *self.since.get_or_insert(now);
+        let stepped = self.look(since, now);
+        if stepped.is_err() {
+            // It is waited for anew, and the lease may be over by then.
+            self.since = None;
+        }
+        stepped
+    }
+
+    fn look(
+        &mut self,
+        since: Time,
+        now: Time,
+    ) -> Result<Option<Registration<S>>, RegistrationError> {
+        if self.held.is_due(now) {
+            // Where it is gone there is to be another.
+            self.held.renew(&mut self.store, now)?;
+        }
+        let lease = self.held.grant(&mut self.store, now)?;
+        let (mut entries, mut revision) = self.entries()?;
+        let mut there = members(&entries);
+        if !there.values().any(|other| other.name == self.me.name) {
+            self.take(&there, lease)?;
+            (entries, revision) = self.entries()?;
+            there = members(&entries);
+        }
+        let named = there.iter().find(|(_, other)| other.name == self.me.name);
+        let Some((&number, other)) = named else {
+            return Ok(None);
+        };
+        if under(&entries, number) == Some(lease) {
+            let lease = Lease {
+                until: self.held.until(),
+                number: lease,
+                revision,
+            };
+            let (store, me, held) = (self.store.clone(), self.me.clone(), self.held.clone());
+            let registered = Registration::of((store, me, held), number, lease, there);
+            return Ok(Some(registered));
+        }
+        let (name, at) = (&self.me.name, format!("{}:{}", other.host, other.port));
+        if now.since(since) > 3 * self.held.lasts() + Duration::from_secs(5) {
+            let name = name.clone();
+            return Err(RegistrationError::NameTaken { name, at });
+        }
+        if !std::mem::replace(&mut self.is_told, true) {
+            tracing::info!(
+                name,
+                at,
+                "waiting for the lease of a node of this name to end"
+            );
+        }
+        Ok(None)
+    }
+
+    /// Takes a number that is free; it may be another's by then.
+    fn take(
+        &mut self,
+        there: &BTreeMap<usize, Member>,
+        lease: i64,
+    ) -> Result<(), RegistrationError> {
+        let free = numbers(&self.me.name).find(|number| !there.contains_key(number));
+        let nodes_max = NODES_MAX;
+        let place = free.ok_or(RegistrationError::RingFull { nodes_max })?;
+        // What it was told in an earlier life; while one of its name lives, that is told.
+        self.store.delete(&leave_key(&self.me.name))?;
+        create(&mut self.store, place, &self.me, lease)?;
+        Ok(())
+    }
+
+    /// All keys, and the revision at which they are so.
+    fn entries(&mut self) -> Result<(Vec<Entry>, i64), EtcdError> {
+        let (entries, read) = self.store.entries()?;
+        self.held.confirm(read);
+        Ok((entries, read.revision))
+    }
+}
