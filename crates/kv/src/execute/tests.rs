@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// How long each is tried. Without one step for both, some ten of a second's tries go wrong.
 const LONG_ENOUGH: Duration = Duration::from_millis(500);
+/// The second of the calendar at the start.
+const UNIX: u64 = 1_700_000_000;
 const BUSY: Duration = Duration::from_secs(30);
 
 /// Who sends commands, one at a time.
@@ -48,7 +50,7 @@ fn two<T: Send>(
     other: impl FnOnce(Client<'_>) -> T + Send,
 ) -> T {
     let store = Arc::new(Store::new(StoreOptions::default()).expect("memory"));
-    let start = Start::new(Time::ZERO, 0);
+    let start = Start::new(Time::ZERO, UNIX);
     let shared = Shared::new(Settings::default(), Arc::clone(&store), start, |_| {});
     let client = || Client {
         worker: store.worker().expect("there are four"),
@@ -71,11 +73,11 @@ fn last_number(answer: &[u8]) -> Option<u64> {
     lines.find_map(|line| line.parse().ok())
 }
 
-/// A binary GAT of `k`, with an expiry of long ago.
+/// A binary GAT of `k`, with an expiry of long ago: there are none below 0.
 fn binary_gat() -> Vec<u8> {
     let mut packet = vec![0; 24];
     (packet[0], packet[1], packet[3], packet[4], packet[11]) = (0x80, 0x1d, 1, 4, 5);
-    packet.extend((-1_i32).to_be_bytes());
+    packet.extend((UNIX as u32 / 2).to_be_bytes());
     packet.push(b'k');
     packet
 }

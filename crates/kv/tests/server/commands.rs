@@ -26,7 +26,7 @@ fn meta_flags_that_came_later_are_known() {
         ("ms d 1 F5 E60\r\nx\r\n", "HD\r\n"),
         ("md d x I F7 q\r\nmn\r\n", "MN\r\n"),
         ("mg d v f t\r\n", "VA 0 f7 t-1 X W\r\n\r\n"),
-        ("mg d q c C60\r\nmd d C60\r\n", "HD c4 Z X\r\nEX\r\n"),
+        ("mg d q c C60\r\nmd d C60\r\n", "HD c3 Z X\r\nEX\r\n"),
         // A new number is not told to who wants to hear little.
         ("ma q N0 q v\r\nma q q\r\nma none q\r\n", "NF\r\n"),
         ("mg q v\r\n", "VA 1\r\n1\r\n"),
