@@ -158,7 +158,7 @@ impl Asked<'_> {
             ..
         } = *self.flags;
         let is_late = exptime.or(vivify).or(recache).is_some() || self.flags.before;
-        !self.flags.no_update && !(self.flags.long_opaque && is_late)
+        !(self.flags.no_update || self.flags.long_opaque && is_late)
     }
 }
 
@@ -203,7 +203,7 @@ impl Turn<'_> {
         asked: &Asked<'_>,
         out: &mut Vec<u8>,
     ) -> bool {
-        let flags = asked.flags;
+        let (flags, now) = (asked.flags, self.clock.now);
         let new = New {
             value: NOTHING,
             flags: 0,
@@ -230,7 +230,14 @@ impl Turn<'_> {
                         wins,
                         fetches: asked.accesses(),
                     };
-                    (Change::Touch(touch), Came::Told)
+                    if wins || touch.expires != item.expires() {
+                        return (Change::Touch(touch), Came::Told);
+                    }
+                    // Copies need not hear of it.
+                    if touch.fetches {
+                        item.access(now);
+                    }
+                    (Change::Keep, Came::Told)
                 }
                 None if flags.vivify.is_some() => (Change::Store(new), Came::Made),
                 None => (Change::Keep, Came::Nothing),
@@ -248,7 +255,7 @@ impl Turn<'_> {
                     length: 0,
                     flags: 0,
                     cas: updated.cas,
-                    last_access: self.clock.now,
+                    last_access: now,
                     expires: 0,
                     marks: Marks::default(),
                     is_new: true,
