@@ -6,7 +6,7 @@
 //! `KV_MODEL_SEEDS=1000` runs more histories, `KV_MODEL_FIRST` begins elsewhere.
 
 use rhythm_kv::store::{
-    Change, Item, Marks, New, NotLeft, NotStored, Store, StoreOptions, Unkept, Value, Worker,
+    Change, Item, Marks, New, NotLeft, NotStored, Store, StoreOptions, Touch, Unkept, Value, Worker,
 };
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -295,13 +295,20 @@ impl History {
                 encoded: number % 17 < 8,
             },
         };
-        let touch = self.expires();
+        let touch = Touch {
+            expires: self.expires(),
+            wins: number % 5 == 0,
+            fetches: number % 3 == 0,
+        };
         let decide = |item: Option<&Item<'_>>| {
             let seen = item.map(Entry::of);
             let change = match (kind, item) {
                 (6 | 7 | 9, None) => Change::Keep,
                 (10, _) => Change::Touch(touch),
-                (11, _) if fits => Change::Win,
+                (11, Some(item)) if fits => Change::Touch(Touch {
+                    expires: item.expires(),
+                    ..touch
+                }),
                 (11, _) => Change::Remove,
                 _ => Change::Store(new),
             };
@@ -327,15 +334,23 @@ impl History {
         let entry = self.model.get(key).cloned();
         match (change, entry) {
             (Change::Remove, _) => drop(self.model.remove(key)),
-            (Change::Touch(expires), Some(entry)) => {
-                self.model.insert(key.into(), Entry { expires, ..entry });
-            }
-            (Change::Win, Some(entry)) => {
+            (Change::Touch(touch), Some(entry)) => {
                 let marks = Marks {
-                    won: true,
+                    won: entry.marks.won || touch.wins,
+                    fetched: entry.marks.fetched || touch.fetches,
                     ..entry.marks
                 };
-                self.model.insert(key.into(), Entry { marks, ..entry });
+                let accessed = match touch.fetches {
+                    true => self.now,
+                    false => entry.accessed,
+                };
+                let entry = Entry {
+                    expires: touch.expires,
+                    accessed,
+                    marks,
+                    ..entry
+                };
+                self.model.insert(key.into(), entry);
             }
             (Change::Store(new), entry) => {
                 let before = entry.as_ref().map_or(&[][..], |entry| &entry.value);

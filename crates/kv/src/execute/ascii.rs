@@ -1,8 +1,9 @@
 //! The classic commands of the ASCII protocol, answered.
 
 use super::operation::{Delta, Stored, Storing, Sum, Summed};
-use super::{HashedKey, Turn, number, stats, value};
+use super::{HashedKey, Long, Turn, number, stats, value};
 use crate::shared::{Counter, VERSION};
+use crate::store::Item;
 use crate::wire::{self, Kind};
 
 /// What a value's line has beside key and value, at most: `VALUE`, flags, length, CAS id, line
@@ -19,53 +20,38 @@ impl Turn<'_> {
         touch: Option<i64>,
         out: &mut Vec<u8>,
     ) {
-        let now = self.clock.now;
-        let found = self.pinned.get(at.hash, at.key, now);
-        let is_hit = found.is_some();
-        if let Some(item) = found {
-            let length = item.value().len();
-            if item.is_here() {
-                out.reserve(VALUE_LINE + at.key.len() + length);
-            }
-            out.extend_from_slice(b"VALUE ");
-            out.extend_from_slice(at.key);
-            out.push(b' ');
-            number(item.flags().into(), out);
-            out.push(b' ');
-            number(length as u64, out);
-            if with_cas {
-                out.push(b' ');
-                number(item.cas(), out);
-            }
-            out.extend_from_slice(b"\r\n");
-            value(&item, &mut self.long, out);
-            out.extend_from_slice(b"\r\n");
-            item.access(now);
-        }
-        self.fetched(at, touch, is_hit);
+        let tell = |item: &Item<'_>, long: &mut Long, out: &mut Vec<u8>| {
+            value_line(item, at.key, with_cas, long, out);
+        };
+        self.fetch_and_tell(at, touch, tell, out);
     }
 
     /// A key of a line that is refused for another: it is fetched, and nothing is told of it.
     pub(super) fn fetch(&mut self, at: HashedKey<'_>, touch: Option<i64>) {
-        let now = self.clock.now;
-        let found = self.pinned.get(at.hash, at.key, now);
-        let is_hit = found.is_some();
-        if let Some(item) = found {
-            item.access(now);
-        }
-        self.fetched(at, touch, is_hit);
+        self.fetch_and_tell(at, touch, |_, _, _| {}, &mut Vec::new());
     }
 
-    /// What a fetch does behind its answer.
     #[inline]
-    fn fetched(&mut self, at: HashedKey<'_>, touch: Option<i64>, is_hit: bool) {
-        if !is_hit {
-            self.missed(at);
-        }
-        if let (Some(exptime), true) = (touch, is_hit) {
-            // Not before the answer: the new expiry may have passed already.
-            self.touch(at, self.clock.expiry(exptime));
-        }
+    fn fetch_and_tell(
+        &mut self,
+        at: HashedKey<'_>,
+        touch: Option<i64>,
+        tell: impl Fn(&Item<'_>, &mut Long, &mut Vec<u8>),
+        out: &mut Vec<u8>,
+    ) {
+        let now = self.clock.now;
+        let is_hit = match (self.pinned.get(at.hash, at.key, now), touch) {
+            (Some(item), None) => {
+                tell(&item, &mut self.long, out);
+                item.access(now);
+                true
+            }
+            (Some(_), Some(exptime)) => self.get_and_touch(at, exptime, tell, out),
+            (None, _) => {
+                self.missed(at);
+                false
+            }
+        };
         self.count_fetch(touch.is_some(), is_hit);
         self.shared.prefixes.fetched(at.key, is_hit);
     }
@@ -113,6 +99,7 @@ impl Turn<'_> {
                     by: delta,
                     cas: 0,
                     new_cas: None,
+                    expires: None,
                     initial: None,
                 };
                 match self.sum(at, delta) {
@@ -127,7 +114,7 @@ impl Turn<'_> {
                 }
             }
             Kind::Touch { exptime, quiet } => {
-                let is_hit = self.touch(at, self.clock.expiry(exptime));
+                let is_hit = self.touch(at, exptime);
                 self.count_fetch(true, is_hit);
                 match is_hit {
                     true => say(quiet, b"TOUCHED\r\n"),
@@ -168,6 +155,28 @@ impl Turn<'_> {
             _ => b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n",
         }
     }
+}
+
+/// An item with its value, as `get` tells it.
+#[inline]
+fn value_line(item: &Item<'_>, key: &[u8], with_cas: bool, long: &mut Long, out: &mut Vec<u8>) {
+    let length = item.value().len();
+    if item.is_here() {
+        out.reserve(VALUE_LINE + key.len() + length);
+    }
+    out.extend_from_slice(b"VALUE ");
+    out.extend_from_slice(key);
+    out.push(b' ');
+    number(item.flags().into(), out);
+    out.push(b' ');
+    number(length as u64, out);
+    if with_cas {
+        out.push(b' ');
+        number(item.cas(), out);
+    }
+    out.extend_from_slice(b"\r\n");
+    value(item, long, out);
+    out.extend_from_slice(b"\r\n");
 }
 
 pub(super) const NOT_A_NUMBER: &[u8] =

@@ -2,8 +2,9 @@
 
 use super::operation::{Delta, Stored, Storing, Summed};
 use super::packet::Head;
-use super::{HashedKey, Turn, stats, value};
+use super::{HashedKey, Long, Turn, stats, value};
 use crate::shared::{Counter, VERSION};
+use crate::store::Item;
 use crate::wire::{Mode, Request, Status, Store, What};
 
 /// A response to `request` with nothing in it.
@@ -82,6 +83,7 @@ impl Turn<'_> {
                     by: delta,
                     cas: request.cas,
                     new_cas: None,
+                    expires: None,
                     initial: (exptime != u32::MAX).then_some((initial, expires)),
                 };
                 match self.sum(at, delta) {
@@ -133,9 +135,7 @@ impl Turn<'_> {
     ) {
         let now = self.clock.now;
         let key: &[u8] = if with_key { at.key } else { b"" };
-        let found = self.pinned.get(at.hash, at.key, now);
-        let is_hit = found.is_some();
-        if let Some(item) = found {
+        let tell = |item: &Item<'_>, long: &mut Long, out: &mut Vec<u8>| {
             let length = if with_value { item.value().len() } else { 0 };
             let head = Head {
                 cas: item.cas(),
@@ -151,10 +151,22 @@ impl Turn<'_> {
             out.extend_from_slice(&item.flags().to_be_bytes());
             out.extend_from_slice(key);
             if with_value {
-                value(&item, &mut self.long, out);
+                value(item, long, out);
             }
-            item.access(now);
-        } else if request.quiet {
+        };
+        let is_hit = match (self.pinned.get(at.hash, at.key, now), touch) {
+            (Some(item), None) => {
+                tell(&item, &mut self.long, out);
+                item.access(now);
+                true
+            }
+            (Some(_), Some(exptime)) => self.get_and_touch(at, exptime.into(), tell, out),
+            (None, _) => {
+                self.missed(at);
+                false
+            }
+        };
+        if is_hit || request.quiet {
         } else if with_key {
             let head = Head {
                 status: Status::NotFound as u16,
@@ -165,12 +177,6 @@ impl Turn<'_> {
             out.extend_from_slice(key);
         } else {
             refuse(request, Status::NotFound, out);
-        }
-        if !is_hit {
-            self.missed(at);
-        }
-        if let (Some(exptime), true) = (touch, is_hit) {
-            self.touch(at, self.clock.expiry(exptime.into()));
         }
         self.count_fetch(touch.is_some(), is_hit);
         self.shared.prefixes.fetched(at.key, is_hit);

@@ -1,9 +1,11 @@
 //! The meta commands, answered.
 
+mod get;
+
 use super::ascii::NOT_A_NUMBER;
 use super::operation::{Delta, Stored, Storing, Sum, Summed};
-use super::{HashedKey, Turn, number, value};
-use crate::shared::Counter;
+use super::{HashedKey, Turn, number};
+use crate::shared::{Clock, Counter};
 use crate::store::{Change, Item, Marks, New, Value};
 use crate::wire::meta::{LONG_OPAQUE, each};
 use crate::wire::{Flags, Verb, base64};
@@ -11,27 +13,36 @@ use crate::wire::{Flags, Verb, base64};
 /// The value of an item that is made only to be renewed.
 const NOTHING: Value<'static> = Value::Bytes(b"");
 
-impl Turn<'_> {
-    /// A meta command.
-    pub(super) fn meta(
-        &mut self,
-        at: HashedKey<'_>,
-        verb: Verb,
-        flags: &Flags,
-        bytes: &[u8],
-        out: &mut Vec<u8>,
-    ) {
-        match verb {
-            Verb::Get => self.meta_get(at, flags, bytes, out),
-            Verb::Set => self.meta_set(at, flags, bytes, out),
-            Verb::Delete => self.meta_delete(at, flags, bytes, out),
-            Verb::Arithmetic => self.meta_arithmetic(at, flags, bytes, out),
-            Verb::Debug => self.meta_debug(at, out),
-        }
-    }
+/// The flags of a command, and what they mean when it is executed.
+struct Asked<'a> {
+    flags: &'a Flags,
+    /// What they stand in.
+    bytes: &'a [u8],
+    clock: Clock,
+}
 
+impl Asked<'_> {
     fn seconds(&self, exptime: i32) -> u32 {
         self.clock.expiry(exptime.into())
+    }
+
+    /// What a flag `T`, or `N` on a new item, says of the expiry.
+    fn expiry(&self, flag: u8, is_new: bool) -> Option<u32> {
+        let exptime = match flag {
+            b'T' => self.flags.exptime,
+            b'N' => self.flags.vivify.filter(|_| is_new),
+            _ => None,
+        };
+        exptime.map(|exptime| self.seconds(exptime))
+    }
+
+    /// The expiry that an item has in the end, if the flags say something of it. Those behind an
+    /// opaque that is too long do not count: memcached comes no further.
+    fn last_expiry(&self, is_new: bool) -> Option<u32> {
+        each(self.flags.text, self.bytes)
+            .take_while(|flag| !(self.flags.long_opaque && flag[0] == b'O'))
+            .filter_map(|flag| self.expiry(flag[0], is_new))
+            .last()
     }
 
     /// How many seconds an item has left; -1 for one that does not expire.
@@ -45,194 +56,41 @@ impl Turn<'_> {
         }
     }
 
-    /// Makes an item where there is none, for who then wins to renew it. Whether there was none.
-    /// Its expiry comes with the answer ([`Turn::expire`]).
-    fn vivify(&mut self, at: HashedKey<'_>, flags: &Flags) -> bool {
-        let new = New {
-            value: NOTHING,
-            flags: 0,
-            expires: 0,
-            cas: flags.new_cas,
-            // Who made it wins, if that can be told.
-            marks: Marks {
-                won: !flags.long_opaque,
-                ..Marks::default()
-            },
-        };
-        let updated = self.update(at, |item| match item {
-            None => (Change::Store(new), true),
-            Some(_) => (Change::Keep, false),
-        });
-        updated.is_ok_and(|updated| updated.outcome)
-    }
-
-    /// Whether a client that finds this item may renew it, if nobody does already: of a stale one
-    /// who comes first; of one with little time left (`R`) as well.
-    fn may_win(&self, item: &Item<'_>, flags: &Flags, bytes: &[u8]) -> bool {
-        if item.is_stale() {
-            return true;
-        }
-        let Some(least) = flags.recache.map(|exptime| self.seconds(exptime)) else {
-            return false;
-        };
-        // What counts is the time left before or after a `T`, as the flags stand.
-        let mut letters = each(flags.text, bytes).map(|flag| flag[0]);
-        let is_touched = letters.find(|letter| matches!(letter, b'T' | b'R')) == Some(b'T');
-        let expires = match flags.exptime {
-            Some(exptime) if is_touched => self.seconds(exptime),
-            _ => item.expires(),
-        };
-        expires != 0 && expires < least
-    }
-
-    /// Takes the right to renew an item, if nobody has it.
-    fn win(&mut self, at: HashedKey<'_>) -> bool {
-        let updated = self.update(at, |item| match item {
-            Some(item) if !item.is_won() => (Change::Win, true),
-            _ => (Change::Keep, false),
-        });
-        updated.is_ok_and(|updated| updated.outcome)
-    }
-
-    fn meta_get(&mut self, at: HashedKey<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
-        let now = self.clock.now;
-        let is_new = flags.vivify.is_some() && self.vivify(at, flags);
-        let touches = flags.exptime.is_some();
-        // As in memcached, who makes an item is told of it in any case.
-        let mut found = match is_new {
-            true => self.pinned.made(at.hash, at.key),
-            false => self.pinned.get(at.hash, at.key, now),
-        };
-        if let (true, Some(item)) = (flags.long_opaque, &found) {
-            // As in memcached, what needs to know of earlier accesses has its own noted last.
-            let is_late = touches || flags.vivify.or(flags.recache).is_some() || flags.before;
-            if !flags.no_update && !is_late {
-                item.access(now);
-            }
-            return self.refuse_opaque(at, flags, bytes, is_new, out);
-        }
-        let was_won = !is_new && found.as_ref().is_some_and(Item::is_won);
-        let may_win = found
-            .as_ref()
-            .is_some_and(|item| self.may_win(item, flags, bytes));
-        let mut wins = is_new && found.is_some();
-        if may_win && !was_won && !is_new {
-            wins = self.win(at);
-            found = self.pinned.get(at.hash, at.key, now);
-        }
-        let Some(item) = found else {
-            self.missed(at);
-            self.count_fetch(false, false);
-            if flags.long_opaque {
-                out.extend_from_slice(LONG_OPAQUE.as_bytes());
-            } else if !flags.quiet {
-                out.extend_from_slice(b"EN");
-                echo(at.key, flags, bytes, out);
-            }
-            return;
-        };
-        let length = item.value().len();
-        if flags.value {
-            if item.is_here() {
-                out.reserve(length + 256);
-            }
-            out.extend_from_slice(b"VA ");
-            number(length as u64, out);
-        } else {
-            out.extend_from_slice(b"HD");
-        }
-        let mut expires = item.expires();
-        for flag in each(flags.text, bytes) {
+    /// What every answer returns if it is asked to: opaque and key. Then the line ends.
+    fn echo(&self, name: &[u8], out: &mut Vec<u8>) {
+        for flag in each(self.flags.text, self.bytes) {
             match flag[0] {
-                b'T' | b'N' => {
-                    expires = self.flag_expiry(flag[0], flags, is_new).unwrap_or(expires)
-                }
-                b's' => {
-                    out.extend_from_slice(b" s");
-                    number(length as u64, out);
-                }
-                b't' => self.time_left(expires, out),
-                b'c' => {
-                    out.extend_from_slice(b" c");
-                    number(item.cas(), out);
-                }
-                b'f' => {
-                    out.extend_from_slice(b" f");
-                    number(item.flags().into(), out);
-                }
-                b'l' => {
-                    out.extend_from_slice(b" l");
-                    number(now.saturating_sub(item.last_access()).into(), out);
-                }
-                b'h' => out.extend_from_slice(match item.is_fetched() {
-                    true => b" h1",
-                    false => b" h0",
-                }),
                 b'O' => opaque(flag, out),
-                b'k' => key(at.key, item.is_encoded(), out),
+                b'k' => key(name, self.flags.base64, out),
                 _ => {}
             }
         }
-        // Another may have won since, which comes to the same.
-        if was_won || may_win && !wins {
-            out.extend_from_slice(b" Z");
-        }
-        if item.is_stale() {
-            out.extend_from_slice(b" X");
-        }
-        if wins {
-            out.extend_from_slice(b" W");
-        }
         out.extend_from_slice(b"\r\n");
-        if flags.value {
-            value(&item, &mut self.long, out);
-            out.extend_from_slice(b"\r\n");
-        }
-        if !flags.no_update {
-            item.access(now);
-        }
-        if expires != item.expires() {
-            self.expire(at, expires);
-        }
-        self.count_fetch(touches, true);
     }
+}
 
-    /// What a flag `T`, or `N` on a new item, says of the expiry.
-    fn flag_expiry(&self, flag: u8, flags: &Flags, is_new: bool) -> Option<u32> {
-        let exptime = match flag {
-            b'T' => flags.exptime,
-            _ => flags.vivify.filter(|_| is_new),
-        };
-        exptime.map(|exptime| self.seconds(exptime))
-    }
-
-    /// Says that the opaque is too long. What the flags before it ask for is done.
-    fn refuse_opaque(
+impl Turn<'_> {
+    /// A meta command.
+    pub(super) fn meta(
         &mut self,
         at: HashedKey<'_>,
+        verb: Verb,
         flags: &Flags,
         bytes: &[u8],
-        is_new: bool,
         out: &mut Vec<u8>,
     ) {
-        let before = each(flags.text, bytes).take_while(|flag| flag[0] != b'O');
-        let expiries = before.filter_map(|flag| match flag[0] {
-            b'T' | b'N' => self.flag_expiry(flag[0], flags, is_new),
-            _ => None,
-        });
-        if let Some(expires) = expiries.last() {
-            self.expire(at, expires);
+        let asked = Asked {
+            flags,
+            bytes,
+            clock: self.clock,
+        };
+        match verb {
+            Verb::Get => self.meta_get(at, &asked, out),
+            Verb::Set => self.meta_set(at, flags, bytes, out),
+            Verb::Delete => self.meta_delete(at, &asked, out),
+            Verb::Arithmetic => self.meta_arithmetic(at, &asked, out),
+            Verb::Debug => self.meta_debug(at, out),
         }
-        out.extend_from_slice(LONG_OPAQUE.as_bytes());
-    }
-
-    /// Gives an item another expiry, which may have passed: so this comes behind the answer.
-    fn expire(&mut self, at: HashedKey<'_>, expires: u32) {
-        let updated = self.update(at, |_| (Change::Touch(expires), ()));
-        debug_assert!(
-            updated.is_ok(),
-            "an item lasts longer where it lies, if need be"
-        );
     }
 
     fn meta_set(&mut self, at: HashedKey<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
@@ -282,9 +140,10 @@ impl Turn<'_> {
         out.extend_from_slice(b"\r\n");
     }
 
-    fn meta_delete(&mut self, at: HashedKey<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
+    fn meta_delete(&mut self, at: HashedKey<'_>, asked: &Asked<'_>, out: &mut Vec<u8>) {
+        let flags = asked.flags;
         let deleted = match flags.stale || flags.drops_value {
-            true => self.invalidate(at, flags),
+            true => self.invalidate(at, asked),
             false => self.delete(at, flags.cas),
         };
         let status: &[u8] = match deleted {
@@ -297,78 +156,85 @@ impl Turn<'_> {
             None => b"NF",
         };
         out.extend_from_slice(status);
-        echo(at.key, flags, bytes, out);
+        asked.echo(at.key, out);
     }
 
     /// Marks an item as stale, drops its value, or both, instead of dropping it.
-    fn invalidate(&mut self, at: HashedKey<'_>, flags: &Flags) -> Option<bool> {
-        let expires = flags.exptime.map(|exptime| self.seconds(exptime));
+    fn invalidate(&mut self, at: HashedKey<'_>, asked: &Asked<'_>) -> Option<bool> {
+        let flags = asked.flags;
+        let expires = flags.exptime.map(|exptime| asked.seconds(exptime));
         let updated = self.update(at, |item| match item {
             None => (Change::Keep, None),
             Some(item) if flags.cas.is_some_and(|cas| cas != item.cas()) => {
                 (Change::Keep, Some(false))
             }
-            Some(item) => {
-                let (value, client_flags, marks) = match flags.drops_value {
-                    true => (NOTHING, 0, Marks::default()),
-                    false => (Value::Same, item.flags(), item.marks()),
-                };
+            // As memcached has it, an item in the place of the one there, with nothing of it but
+            // its CAS id where none is asked for.
+            Some(item) if flags.drops_value => {
                 let new = New {
-                    value,
-                    flags: client_flags,
+                    value: NOTHING,
+                    flags: flags.client_flags,
+                    expires: expires.unwrap_or(0),
+                    cas: flags.new_cas.or((!flags.stale).then_some(item.cas())),
+                    marks: Marks {
+                        stale: flags.stale,
+                        ..Marks::default()
+                    },
+                };
+                (Change::Store(new), Some(true))
+            }
+            Some(item) => {
+                let new = New {
+                    value: Value::Same,
+                    flags: item.flags(),
                     expires: expires.unwrap_or(item.expires()),
                     cas: flags.new_cas,
                     // Whoever comes next may win.
                     marks: Marks {
-                        stale: flags.stale,
+                        stale: true,
                         won: false,
-                        ..marks
+                        ..item.marks()
                     },
                 };
                 (Change::Store(new), Some(true))
             }
         });
-        // Without room to mark it, it goes: nobody may take it for fresh.
-        match updated {
-            Ok(updated) => {
-                if updated.outcome.is_none() {
-                    self.count(Counter::DeleteMisses);
-                }
-                updated.outcome
-            }
-            Err(_) => self.delete(at, None),
+        let Ok(updated) = updated else {
+            // Without room to mark it, it goes: nobody may take it for fresh.
+            return self.delete(at, flags.cas);
+        };
+        match updated.outcome {
+            None => self.count(Counter::DeleteMisses),
+            Some(true) if !flags.stale => self.count(Counter::DeleteHits),
+            Some(_) => {}
         }
+        updated.outcome
     }
 
-    fn meta_arithmetic(
-        &mut self,
-        at: HashedKey<'_>,
-        flags: &Flags,
-        bytes: &[u8],
-        out: &mut Vec<u8>,
-    ) {
+    fn meta_arithmetic(&mut self, at: HashedKey<'_>, asked: &Asked<'_>, out: &mut Vec<u8>) {
+        let flags = asked.flags;
+        let of_new = || (flags.initial, asked.last_expiry(true).unwrap_or(0));
         let delta = Delta {
             up: flags.up,
             by: flags.delta,
             cas: flags.cas.unwrap_or(0),
             new_cas: flags.new_cas,
-            initial: flags.vivify.map(|_| (flags.initial, 0)),
+            expires: asked.last_expiry(false),
+            initial: flags.vivify.map(|_| of_new()),
         };
         let sum = match self.sum(at, delta) {
-            Summed::Yes(sum) if flags.long_opaque => {
-                return self.refuse_opaque(at, flags, bytes, sum.is_new, out);
-            }
-            Summed::Yes(sum) => sum,
-            Summed::NotFound | Summed::Exists if flags.long_opaque => {
+            Summed::Yes(_) | Summed::NotFound | Summed::Exists if flags.long_opaque => {
                 return out.extend_from_slice(LONG_OPAQUE.as_bytes());
             }
+            Summed::Yes(_) if flags.quiet => return,
+            Summed::Yes(sum) => sum,
             Summed::NotFound => {
                 out.extend_from_slice(b"NF");
-                return echo(at.key, flags, bytes, out);
+                return asked.echo(at.key, out);
             }
             Summed::Exists => {
                 out.extend_from_slice(b"EX");
-                return echo(at.key, flags, bytes, out);
+                return asked.echo(at.key, out);
             }
             Summed::NotANumber => return out.extend_from_slice(NOT_A_NUMBER),
             Summed::NoMemory { is_new } => {
@@ -378,9 +244,12 @@ impl Turn<'_> {
                 });
             }
         };
-        // A new number is told even to who wants to hear nothing.
-        let is_told = !flags.quiet || sum.is_new;
-        let before = out.len();
+        let Sum {
+            cas,
+            is_new,
+            expired: mut expires,
+            ..
+        } = sum;
         let mut buffer = itoa::Buffer::new();
         let text = buffer.format(sum.number);
         if flags.value {
@@ -389,15 +258,11 @@ impl Turn<'_> {
         } else {
             out.extend_from_slice(b"HD");
         }
-        let Sum { cas, is_new, .. } = sum;
-        let mut expires = sum.expires;
-        for flag in each(flags.text, bytes) {
+        for flag in each(flags.text, asked.bytes) {
             match flag[0] {
                 // The time left is that of before or after, as the flags stand.
-                b'T' | b'N' => {
-                    expires = self.flag_expiry(flag[0], flags, is_new).unwrap_or(expires)
-                }
-                b't' => self.time_left(expires, out),
+                b'T' | b'N' => expires = asked.expiry(flag[0], is_new).unwrap_or(expires),
+                b't' => asked.time_left(expires, out),
                 b'c' => {
                     out.extend_from_slice(b" c");
                     number(cas, out);
@@ -411,12 +276,6 @@ impl Turn<'_> {
         if flags.value {
             out.extend_from_slice(text.as_bytes());
             out.extend_from_slice(b"\r\n");
-        }
-        if !is_told {
-            out.truncate(before);
-        }
-        if expires != sum.expires {
-            self.expire(at, expires);
         }
     }
 
@@ -452,18 +311,6 @@ impl Turn<'_> {
         let value = item.value().len() as u64;
         self.shared.rules.item_size(key.len(), item.flags(), value)
     }
-}
-
-/// What every answer returns if it is asked to: opaque and key. Then the line ends.
-fn echo(name: &[u8], flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
-    for flag in each(flags.text, bytes) {
-        match flag[0] {
-            b'O' => opaque(flag, out),
-            b'k' => key(name, flags.base64, out),
-            _ => {}
-        }
-    }
-    out.extend_from_slice(b"\r\n");
 }
 
 fn opaque(flag: &[u8], out: &mut Vec<u8>) {

@@ -17,6 +17,8 @@ mod operation;
 mod packet;
 mod refuse;
 mod stats;
+#[cfg(test)]
+mod tests;
 
 use crate::ring::{Ticket, Written};
 use crate::shared::{Clock, Counter, Counters, Shared};
@@ -33,13 +35,16 @@ pub(crate) enum Then {
     Close,
 }
 
+/// A long value of an answer, which is not copied, and where in the answer it belongs.
+type Long = Option<(usize, Arc<Large>)>;
+
 /// A thread's turn with the store.
 pub struct Turn<'a> {
     pinned: Pinned<'a>,
     clock: Clock,
     shared: &'a Shared,
     counters: &'a Counters,
-    long: Option<(usize, Arc<Large>)>,
+    long: Long,
     /// What was written, where somebody wants to know.
     written: Option<&'a mut Written>,
     /// Under which others of the ring will hear of it; none: that was said, or nobody asks.
@@ -226,7 +231,7 @@ struct HashedKey<'a> {
 }
 
 /// Appends an item's value, or notes where it belongs.
-fn value(item: &Item<'_>, long: &mut Option<(usize, Arc<Large>)>, out: &mut Vec<u8>) {
+fn value(item: &Item<'_>, long: &mut Long, out: &mut Vec<u8>) {
     debug_assert!(long.is_none(), "an answer has one value, and each is taken");
     match item.large() {
         Some(large) => *long = Some((out.len(), large)),

@@ -1,9 +1,9 @@
 //! What commands of all protocols have in common: memcached's `do_store_item`, `do_add_delta` and
 //! the like, as decisions over what a key has.
 
-use super::{HashedKey, Turn};
+use super::{HashedKey, Long, Turn};
 use crate::shared::{CHUNK_MAX, Counter};
-use crate::store::{Change, Item, Marks, New, NotStored, Updated, Value};
+use crate::store::{Change, Item, Marks, New, NotStored, Touch, Updated, Value};
 use crate::wire::{self, Mode, Rules, number};
 
 /// What became of a value to be stored.
@@ -29,7 +29,7 @@ pub(super) enum Stored {
 /// What became of a number to be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Summed {
-    /// It is this now, under this CAS id, and the item expires then.
+    /// It was.
     Yes(Sum),
     /// There was no item.
     NotFound,
@@ -47,10 +47,12 @@ pub(super) enum Summed {
 /// A number that was changed or made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sum {
+    /// What it is now.
     pub(super) number: u64,
+    /// Its CAS id now.
     pub(super) cas: u64,
-    /// When it expires.
-    pub(super) expires: u32,
+    /// When it expired until now; 0 for a new one.
+    pub(super) expired: u32,
     /// It is new.
     pub(super) is_new: bool,
 }
@@ -64,7 +66,9 @@ pub(super) struct Delta {
     pub(super) cas: u64,
     /// The CAS id that the item gets; none: the next one.
     pub(super) new_cas: Option<u64>,
-    /// Where there is no item: a new one's number and expiry.
+    /// Where there is an item: its new expiry.
+    pub(super) expires: Option<u32>,
+    /// Where there is none: a new one's number and expiry.
     pub(super) initial: Option<(u64, u32)>,
 }
 
@@ -285,19 +289,41 @@ impl Turn<'_> {
     }
 
     /// Gives a key's item another expiry. Whether there was one.
-    pub(super) fn touch(&mut self, at: HashedKey<'_>, expires: u32) -> bool {
-        let now = self.clock.now;
-        let updated = self.update(at, |item| match item {
-            None => (Change::Keep, false),
-            Some(item) => {
-                item.access(now);
-                (Change::Touch(expires), true)
-            }
+    pub(super) fn touch(&mut self, at: HashedKey<'_>, exptime: i64) -> bool {
+        self.get_and_touch(at, exptime, |_, _, _| {}, &mut Vec::new())
+    }
+
+    /// Tells of a key's item and gives it another expiry, in one step: no other item than the one
+    /// that is told of may get that. Whether there was one; else nothing is told.
+    pub(super) fn get_and_touch(
+        &mut self,
+        at: HashedKey<'_>,
+        exptime: i64,
+        tell: impl Fn(&Item<'_>, &mut Long, &mut Vec<u8>),
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let expires = self.clock.expiry(exptime);
+        let (before, mut long) = (out.len(), None);
+        let updated = self.update(at, |item| {
+            // It may be decided again.
+            out.truncate(before);
+            long = None;
+            let Some(item) = item else {
+                return (Change::Keep, false);
+            };
+            tell(item, &mut long, out);
+            let touch = Touch {
+                expires,
+                wins: false,
+                fetches: true,
+            };
+            (Change::Touch(touch), true)
         });
         debug_assert!(
             updated.is_ok(),
             "an item lasts longer where it lies, if need be"
         );
+        self.long = long;
         updated.is_ok_and(|updated| updated.outcome)
     }
 
@@ -378,7 +404,7 @@ impl Delta {
             true => before.wrapping_add(self.by),
             false => before.saturating_sub(self.by),
         };
-        let expires = item.expires();
+        let expired = item.expires();
         let width = value.len();
         // A number is changed where it lies if there is room, and leaves a blank behind it if it
         // gets shorter; one that gets longer is a new item.
@@ -386,7 +412,7 @@ impl Delta {
         let new = New {
             value: Value::Number { number, width },
             flags: item.flags(),
-            expires,
+            expires: self.expires.unwrap_or(expired),
             cas: self.new_cas,
             marks: if is_same {
                 item.marks()
@@ -397,7 +423,7 @@ impl Delta {
         let sum = Sum {
             number,
             cas: 0,
-            expires,
+            expired,
             is_new: false,
         };
         (Change::Store(new), Summed::Yes(sum))
@@ -417,7 +443,7 @@ impl Delta {
         let sum = Sum {
             number,
             cas: 0,
-            expires,
+            expired: 0,
             is_new: true,
         };
         (Change::Store(new), Summed::Yes(sum))

@@ -45,6 +45,6 @@ pub(super) fn leave(shared: &Shared, in_order: bool, unix: u64) {
             tracing::warn!(%file, items, lost, "the items are kept, but for some long values");
         }
         Ok(kept) => tracing::info!(%file, items = kept.items, "the items are kept"),
-        Err(why) => tracing::warn!(%file, "the items are not kept: {why}"),
+        Err(why) => tracing::error!(%file, "the items are not kept: {why}"),
     }
 }

@@ -159,7 +159,7 @@ impl Settings {
     /// The slab class that memcached would put an item of this size in (`me` tells it).
     pub(crate) fn slab_class(&self, size: u64) -> u32 {
         let mut class = 1;
-        let mut chunk = f64::from(ITEM_HEADER + self.chunk_size);
+        let mut chunk = f64::from(ITEM_HEADER) + f64::from(self.chunk_size);
         while class < CLASSES_MAX && chunk < f64::from(CHUNK_MAX) / self.growth_factor {
             chunk = (chunk / 8.0).ceil() * 8.0;
             if size as f64 <= chunk {
@@ -183,5 +183,11 @@ mod tests {
         for (size, class) in [(63, 1), (96, 1), (97, 2), (120, 2), (121, 3), (3060, 17)] {
             assert_eq!(settings.slab_class(size), class, "{size}");
         }
+        // Whatever somebody asks for.
+        let settings = Settings {
+            chunk_size: u32::MAX,
+            ..settings
+        };
+        assert_eq!(settings.slab_class(63), 1);
     }
 }

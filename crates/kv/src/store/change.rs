@@ -7,13 +7,23 @@ pub enum Change<'a> {
     Keep,
     /// The key gets an item, new or in the place of the current one.
     Store(New<'a>),
-    /// The current item expires then (seconds; 0: never). Its CAS id stays. It is never refused.
-    Touch(u32),
-    /// A client wins the right to renew the current item (see
-    /// [`Item::is_won`](super::Item::is_won)): of all that try, one finds that nobody has it.
-    Win,
+    /// The current item stays, but for this. It is never refused.
+    Touch(Touch),
     /// The current item is gone.
     Remove,
+}
+
+/// What changes of an item that stays. Its CAS id does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// The second at which it expires; 0: never.
+    pub expires: u32,
+    /// A client wins the right to renew it (see [`Item::is_won`](super::Item::is_won)): of all that
+    /// try, one finds that nobody has it.
+    pub wins: bool,
+    /// It is fetched now (see [`Item::access`](super::Item::access)), which who decides may tell
+    /// only so: a decision is made again where there was no room for what it came to.
+    pub fetches: bool,
 }
 
 /// An item that is stored.

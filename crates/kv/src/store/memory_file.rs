@@ -1,5 +1,6 @@
 //! The file in which items lie, for a server that finds them again: `PATH` with the heap, and
-//! `PATH.meta`, which is there only while no server runs, and only if the last one ended in order.
+//! `PATH.meta`, in which is something only while no server runs, and only if the last one ended in
+//! order.
 //!
 //! ```text
 //!   byte 0         2 MiB                                        the heap's end
@@ -8,15 +9,17 @@
 //! ```
 //!
 //! Who opens it has it alone. Its room is taken at once: where the file system is full, a write to
-//! memory would end the process.
+//! memory would end the process. So is the name of its metadata, which others could take where they
+//! can write to the folder: what is in its place and not ours is a reason not to start, and not one
+//! to lose all items at the end.
 
 use super::region::Region;
 use crate::checksum::checksum;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Read, Write};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -50,6 +53,12 @@ pub enum FileError {
          remove it, or start as that user (-u)"
     )]
     OtherUser(PathBuf),
+    /// Something else is where the metadata comes at the end.
+    #[error(
+        "{0}, where what is beside the items is to be left at the end, is no regular file of this \
+         user's alone: remove it, or give a path in a folder of this user's own (mode 700)"
+    )]
+    Taken(PathBuf),
     /// There is no room.
     #[error(
         "there is no room for {bytes} bytes in the memory file {path}, which takes all of -m at \
@@ -87,9 +96,87 @@ pub(super) enum Left {
 #[derive(Debug)]
 pub(super) struct MemoryFile {
     path: PathBuf,
-    /// Locked as long as it is open.
-    file: File,
     is_new: bool,
+    /// The metadata's, which is empty while a server runs.
+    meta: File,
+    /// Locked as long as it is open, as the other is: this is the one that is locked first, and
+    /// given up last.
+    file: File,
+}
+
+/// Opens a file to be read and written, and makes it where it is not there. Whether it was. Nothing
+/// is waited for, whatever it is.
+fn open(path: &Path, flags: OFlags) -> io::Result<(File, bool)> {
+    let mut options = OpenOptions::new();
+    let flags = (flags | OFlags::NONBLOCK).bits() as i32;
+    let options = options
+        .read(true)
+        .write(true)
+        .mode(MODE)
+        .custom_flags(flags);
+    match options.create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Ok((options.create_new(false).open(path)?, true))
+        }
+        made => Ok((made?, false)),
+    }
+}
+
+/// Is it of the user that this process is?
+fn is_own(metadata: &Metadata) -> bool {
+    metadata.uid() == geteuid().as_raw()
+}
+
+/// Has nobody but the user read it.
+fn close_to_others(file: &File, metadata: &Metadata) -> io::Result<()> {
+    match metadata.mode() & 0o777 {
+        MODE => Ok(()),
+        _ => file.set_permissions(Permissions::from_mode(MODE)),
+    }
+}
+
+/// Where the metadata is.
+fn meta_of(path: &Path) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(".meta");
+    path.into()
+}
+
+/// Opens the file of the metadata, as it was left.
+fn open_meta(path: &Path) -> Result<File, FileError> {
+    let failed = |error| FileError::System {
+        path: path.to_owned(),
+        error,
+    };
+    let taken = || FileError::Taken(path.to_owned());
+    let (file, was_there) = match open(path, OFlags::NOFOLLOW) {
+        Ok(opened) => opened,
+        // A link, a folder, a socket, or another user's.
+        Err(error) => match path.symlink_metadata() {
+            Ok(of) if !of.is_file() || !is_own(&of) => return Err(taken()),
+            _ => return Err(failed(error)),
+        },
+    };
+    let metadata = file.metadata().map_err(failed)?;
+    // What was made here is ours, even where the file system calls its user another.
+    let is_ours = !was_there || is_own(&metadata);
+    if !metadata.is_file() || !is_ours || metadata.nlink() != 1 {
+        return Err(taken());
+    }
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(FileError::InUse(path.to_owned())),
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    close_to_others(&file, &metadata).map_err(failed)?;
+    Ok(file)
+}
+
+/// Whether it is this file that is there.
+fn is_at(file: &File, path: &Path) -> bool {
+    let place = |metadata: Metadata| (metadata.dev(), metadata.ino());
+    let (held, named) = (file.metadata().map(place), path.metadata().map(place));
+    matches!((held, named), (Ok(held), Ok(named)) if held == named)
 }
 
 impl MemoryFile {
@@ -99,15 +186,7 @@ impl MemoryFile {
             path: path.to_owned(),
             error,
         };
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).mode(MODE);
-        let made = options.create_new(true).open(path);
-        let was_there = matches!(&made, Err(error) if error.kind() == io::ErrorKind::AlreadyExists);
-        let file = match was_there {
-            true => options.create_new(false).open(path),
-            false => made,
-        };
-        let file = file.map_err(failed)?;
+        let (file, was_there) = open(path, OFlags::empty()).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if !metadata.is_file() {
             return Err(FileError::NotOurs(path.to_owned()));
@@ -134,24 +213,25 @@ impl MemoryFile {
         }
         // It may have been there, with whatever rights. What was made here is ours, even where the
         // file system calls its user another.
-        if was_there && metadata.uid() != geteuid().as_raw() {
+        if was_there && !is_own(&metadata) {
             return Err(FileError::OtherUser(path.to_owned()));
         }
-        if metadata.mode() & 0o777 != MODE {
-            let rights = Permissions::from_mode(MODE);
-            file.set_permissions(rights).map_err(failed)?;
-        }
+        close_to_others(&file, &metadata).map_err(failed)?;
+        let meta = open_meta(&meta_of(path)).inspect_err(|_| {
+            if !was_there {
+                // It was made for nothing.
+                let _ = fs::remove_file(path);
+            }
+        })?;
         if is_new {
             file.write_all_at(MAGIC, 0).map_err(failed)?;
         }
-        let file = MemoryFile {
+        Ok(MemoryFile {
             path: path.to_owned(),
             file,
             is_new,
-        };
-        // One that was killed while it left its items has left this.
-        let _ = fs::remove_file(file.meta_new());
-        Ok(file)
+            meta,
+        })
     }
 
     /// Gives it a heap of so many bytes, no more and no fewer, all of which there is room for.
@@ -172,6 +252,7 @@ impl MemoryFile {
         if done.is_err() && self.is_new {
             // What was taken goes back.
             let _ = fs::remove_file(&self.path);
+            let _ = fs::remove_file(meta_of(&self.path));
         }
         done.map_err(failed)
     }
@@ -182,44 +263,46 @@ impl MemoryFile {
         region.map_err(|error| self.failed(error))
     }
 
-    /// Takes away what an earlier server left: from now on the heap may be changed.
+    /// Takes what an earlier server left, and leaves nothing: from now on the heap may be changed.
     pub(super) fn take_left(&self) -> Result<Left, FileError> {
-        let path = self.meta();
         let mut bytes = Vec::new();
-        let read = File::open(&path).and_then(|file| file.take(META_MAX).read_to_end(&mut bytes));
-        let gone = match read {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(if self.is_new {
-                    Left::New
-                } else {
-                    Left::Nothing
-                });
-            }
-            // What cannot be read says nothing.
-            Err(_) => fs::remove_file(&path),
-            Ok(_) => fs::remove_file(&path),
-        };
+        // What cannot be read says nothing.
+        let read = (&self.meta).take(META_MAX).read_to_end(&mut bytes);
+        let gone = self.meta.set_len(0).and_then(|()| self.meta.sync_all());
         let gone = gone.and_then(|()| self.sync_folder());
-        gone.map_err(|error| FileError::System { path, error })?;
-        Ok(Left::Meta(bytes))
+        gone.map_err(|error| FileError::System {
+            path: meta_of(&self.path),
+            error,
+        })?;
+        Ok(match (read, self.is_new) {
+            (Ok(0), true) => Left::New,
+            (Ok(0), false) => Left::Nothing,
+            _ => Left::Meta(bytes),
+        })
     }
 
-    /// Leaves metadata for the next server, when all that is in the heap is in its place.
+    /// Leaves metadata for the next server, when all that is in the heap is in its place. It ends
+    /// with its checksum, so that a part of it is none.
     pub(super) fn leave(&self, meta: &[u8]) -> io::Result<()> {
         self.file.sync_all()?;
-        let new = self.meta_new();
-        // Whatever is there, with whatever rights, is not written to.
-        let _ = fs::remove_file(&new);
-        let mut options = OpenOptions::new();
-        let options = options.write(true).create_new(true);
-        let mut file = options.mode(MODE).open(&new)?;
-        let written = file.write_all(meta).and_then(|()| file.sync_all());
-        if let Err(error) = written {
+        let written = self.meta.write_all_at(meta, 0);
+        if let Err(error) = written.and_then(|()| self.meta.sync_all()) {
             // It takes room, and is of no use.
-            let _ = fs::remove_file(&new);
+            let _ = self.meta.set_len(0);
             return Err(error);
         }
-        fs::rename(&new, self.meta())?;
+        for (file, path) in [
+            (&self.file, self.path.clone()),
+            (&self.meta, meta_of(&self.path)),
+        ] {
+            if !is_at(file, &path) {
+                return Err(io::Error::other(format!(
+                    "somebody has removed or replaced {}: keep it in a folder that nobody else \
+                     can write to",
+                    path.display()
+                )));
+            }
+        }
         self.sync_folder()
     }
 
@@ -243,20 +326,6 @@ impl MemoryFile {
         buffer.resize(bytes, 0);
         self.read(at, buffer)?;
         Ok(checksum(KEY, buffer))
-    }
-
-    /// Where the metadata is.
-    fn meta(&self) -> PathBuf {
-        let mut path = self.path.clone().into_os_string();
-        path.push(".meta");
-        path.into()
-    }
-
-    /// Where it is while it is written.
-    fn meta_new(&self) -> PathBuf {
-        let mut path = self.meta().into_os_string();
-        path.push(".new");
-        path.into()
     }
 
     fn failed(&self, error: io::Error) -> FileError {

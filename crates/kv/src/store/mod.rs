@@ -55,7 +55,7 @@ mod segments;
 mod table;
 mod update;
 
-pub use change::{Change, Marks, New, NotStored, Updated, Value};
+pub use change::{Change, Marks, New, NotStored, Touch, Updated, Value};
 pub use hash::Hash;
 pub use items::NotLeft;
 pub use memory_file::FileError;

@@ -20,6 +20,15 @@ fn new(value: &[u8]) -> New<'_> {
     }
 }
 
+/// It expires then, and all else stays.
+fn until(expires: u32) -> Change<'static> {
+    Change::Touch(Touch {
+        expires,
+        wins: false,
+        fetches: false,
+    })
+}
+
 fn change(worker: &mut Worker, key: &[u8], now: u32, change: Change<'_>) -> u64 {
     let hash = worker.store().hash(key);
     let updated = (worker.pin()).update(hash, key, now, |_| (change, ()));
@@ -80,7 +89,7 @@ fn an_item_expires_to_the_second() {
     assert!(value(&mut worker, b"k", 4).is_some());
     assert!(value(&mut worker, b"k", 5).is_none());
     change(&mut worker, b"k", 1, Change::Store(expiring));
-    change(&mut worker, b"k", 4, Change::Touch(9));
+    change(&mut worker, b"k", 4, until(9));
     assert!(value(&mut worker, b"k", 8).is_some());
     assert!(value(&mut worker, b"k", 9).is_none());
 }
@@ -171,7 +180,14 @@ fn one_client_wins_and_access_is_noted() {
     drop(pinned);
     let mut wins = || {
         let win = |item: Option<&Item<'_>>| match item {
-            Some(item) if !item.is_won() => (Change::Win, true),
+            Some(item) if !item.is_won() => {
+                let touch = Touch {
+                    expires: item.expires(),
+                    wins: true,
+                    fetches: false,
+                };
+                (Change::Touch(touch), true)
+            }
             _ => (Change::Keep, false),
         };
         let updated = worker.pin().update(hash, b"k", 4, win);

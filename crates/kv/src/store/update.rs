@@ -2,7 +2,7 @@
 //! locks of its buckets.
 
 use super::Pinned;
-use super::change::{Change, New, NotStored, Updated, Value};
+use super::change::{Change, Marks, New, NotStored, Touch, Updated, Value};
 use super::counters::Counter;
 use super::hash::Hash;
 use super::items::{Found, Locks};
@@ -34,12 +34,13 @@ struct Earlier<'a> {
 
 /// What the key has.
 #[derive(Clone, Copy)]
-struct Has<'t> {
+struct Has<'k, 't> {
+    key: &'k [u8],
     found: Option<Found<'t>>,
     is_valid: bool,
 }
 
-impl<'t> Has<'t> {
+impl<'t> Has<'_, 't> {
     fn valid(self) -> Option<Found<'t>> {
         self.found.filter(|_| self.is_valid)
     }
@@ -116,39 +117,28 @@ impl Pinned<'_> {
         let mut locks = self.guard.lock(hash);
         let found = locks.find(key);
         let has = Has {
+            key,
             found,
             is_valid: found.is_some_and(|found| self.store.is_valid(&found.item, now)),
         };
         let (change, outcome) = decide(has.valid().as_ref().map(|found| &found.item));
-        let long = &earlier.long;
         let mut done = Done::default();
         match (change, has.valid()) {
-            (Change::Store(new), _) => done = self.put(&mut locks, has, key, now, new, long)?,
-            (Change::Touch(expires), Some(valid)) if earlier.in_place => {
-                locks.prolong(valid, expires);
-            }
-            (Change::Touch(expires), Some(valid)) if !locks.touch(valid, expires) => {
-                let item = valid.item;
-                let new = New {
-                    value: Value::Same,
-                    flags: item.flags(),
-                    expires,
-                    cas: Some(item.cas()),
-                    marks: item.marks(),
+            (Change::Store(new), valid) => {
+                let accessed = match (new.value, valid) {
+                    (Value::Same, Some(valid)) => valid.item.last_access(),
+                    _ => now,
                 };
-                match self.put(&mut locks, has, key, now, new, long) {
-                    Err(Stop::Wants(wanted)) => return Err(Stop::Longer(wanted)),
-                    // What is there may stay, whatever the system refuses.
-                    Err(Stop::Not(_)) => locks.prolong(valid, expires),
-                    put => done = put?,
-                }
+                done = self.put(&mut locks, has, now, new, accessed, &earlier.long)?;
             }
-            (Change::Win, Some(valid)) => valid.item.set_won(),
+            (Change::Touch(touch), Some(valid)) => {
+                done = self.touch(&mut locks, has, valid, now, touch, earlier.in_place)?;
+            }
             (Change::Remove, Some(valid)) => {
                 self.count(Counter::BytesOut, valid.item.size() as u64);
                 locks.remove(valid);
             }
-            (Change::Keep | Change::Touch(_), Some(_)) => {}
+            (Change::Keep, Some(_)) => {}
             (_, None) => {
                 // Whoever comes by takes away what is no longer valid.
                 if let Some(found) = found {
@@ -160,17 +150,65 @@ impl Pinned<'_> {
         Ok((done, outcome))
     }
 
-    /// Stores an item in the place of what the key has, valid or not.
+    /// Changes what may change of an item: where it lies, or, where that would not last as long,
+    /// in another place.
+    fn touch<'t>(
+        &self,
+        locks: &mut Locks<'t>,
+        has: Has<'_, 't>,
+        valid: Found<'t>,
+        now: u32,
+        touch: Touch,
+        in_place: bool,
+    ) -> Result<Done, Stop<'static>> {
+        let item = valid.item;
+        if !locks.touch(valid, touch.expires) {
+            let marks = item.marks();
+            let new = New {
+                value: Value::Same,
+                flags: item.flags(),
+                expires: touch.expires,
+                cas: Some(item.cas()),
+                marks: Marks {
+                    won: marks.won || touch.wins,
+                    fetched: marks.fetched || touch.fetches,
+                    ..marks
+                },
+            };
+            let accessed = match touch.fetches {
+                true => now,
+                false => item.last_access(),
+            };
+            if !in_place {
+                match self.put(locks, has, now, new, accessed, &Long::default()) {
+                    Ok(done) => return Ok(done),
+                    Err(Stop::Wants(wanted)) => return Err(Stop::Longer(wanted)),
+                    // What is there may stay, whatever the system refuses.
+                    Err(_) => {}
+                }
+            }
+            locks.prolong(valid, touch.expires);
+        }
+        if touch.wins {
+            item.set_won();
+        }
+        if touch.fetches {
+            item.access(now);
+        }
+        Ok(Done::default())
+    }
+
+    /// Stores an item in the place of what the key has, valid or not; it was last accessed then.
     fn put<'a, 't>(
         &self,
         locks: &mut Locks<'t>,
-        has: Has<'t>,
-        key: &[u8],
+        has: Has<'_, 't>,
         now: u32,
         new: New<'a>,
+        accessed: u32,
         long: &Long<'a>,
     ) -> Result<Done, Stop<'a>> {
-        let found = has.found;
+        let Has { key, found, .. } = has;
         let current = has.valid().map(|found| found.item);
         let before = current.as_ref().map_or(&[][..], Item::value);
         let (mut digits, mut blanks) = ([0; DIGITS], 0);
@@ -199,9 +237,15 @@ impl Pinned<'_> {
                 Value::Same => current.as_ref().and_then(Item::large),
                 _ => None,
             };
+            // What another is put together of is there until it is.
+            let parted = match new.value {
+                Value::Appended(_) | Value::Prepended(_) => current.as_ref(),
+                _ => None,
+            };
+            let beside = parted.map_or(0, Item::elsewhere) as usize;
             body = match shared {
                 Some(large) => Body::Large(large),
-                None if !segments.is_possible(length) => {
+                None if !segments.is_possible(length + beside) => {
                     return Err(Stop::Not(NotStored::OutOfMemory));
                 }
                 None => self.long_value(new.value, current.as_ref(), parts, blanks, long)?,
@@ -225,13 +269,11 @@ impl Pinned<'_> {
             _ => length,
         };
         let room = self.guard.room(group, units).map_err(Stop::Wants)?;
-        let keeps = matches!(new.value, Value::Same);
-        let kept = current.as_ref().filter(|_| keeps);
         let words = Words {
             flags: new.flags,
             cas: new.cas.unwrap_or_else(|| self.store.next_cas()),
             expires: new.expires,
-            accessed: kept.map_or(now, Item::last_access),
+            accessed,
             marks: new.marks,
         };
         if let Some(found) = found {

@@ -139,7 +139,9 @@ fn set(parser: &mut Parser<'_>) -> Step {
                 exptime: flags.exptime.unwrap_or(0).into(),
                 cas: flags.cas.filter(|_| parser.rules.with_cas).unwrap_or(0),
                 new_cas: flags.new_cas,
-                vivify: flags.vivify.map(i64::from),
+                // Of the modes that need an item, two can do without.
+                vivify: (flags.vivify.map(i64::from))
+                    .filter(|_| matches!(mode, Mode::Append | Mode::Prepend)),
                 value,
             });
             push(parser, Verb::Set, key, flags);

@@ -172,13 +172,15 @@ fn mistakes() {
         // or is the end, depends on how much of it comes at once.
         let is_apart = |word: &[u8]| word == b"stats";
         // Meta flags that theirs does not know.
-        let is_later = |flag: &[u8]| match flag {
-            b" E" | b" x" => true,
+        let has = |flag: &[u8]| bytes.windows(flag.len()).any(|part| part == flag);
+        let is_later = match bytes.get(..2) {
+            _ if has(b" E") || has(b" x") => bytes.starts_with(b"m"),
             // That it may stand there was so before, but it did nothing.
-            b" s" => bytes.starts_with(b"ms"),
+            Some(b"ms") => has(b" s") || has(b" N") && (has(b" MA") || has(b" MP")),
+            // A number that is made is told.
+            Some(b"ma") => has(b" q") && has(b" N"),
             _ => false,
         };
-        let is_later = bytes.starts_with(b"m") && bytes.windows(2).any(is_later);
         let is_stat = bytes.starts_with(&[0x80, 0x10]);
         // Ours has addresses for 16 times its memory, and says so beyond.
         let is_beyond = bytes.windows(16).any(|word| word == b"cache_memlimit 2");

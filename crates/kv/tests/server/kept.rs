@@ -5,7 +5,6 @@ use rhythm_kv::server::{Server, ServerError};
 use rhythm_kv::shared::Settings;
 use rhythm_kv::store::FileError;
 use std::fs;
-use std::path::PathBuf;
 
 /// Ends it, at once or gracefully.
 fn end(mut running: Running, gracefully: bool) {
@@ -28,7 +27,7 @@ fn what_a_server_had_the_next_one_has_however_it_was_told_to_end() {
         threads: 2,
         ..here()
     };
-    let meta = || PathBuf::from(format!("{}.meta", file.display())).exists();
+    let meta = || fs::metadata(format!("{}.meta", file.display())).is_ok_and(|meta| meta.len() > 0);
     let running = start(settings());
     let mut client = running.connect();
     let long = "l".repeat(300_000);

@@ -160,8 +160,7 @@ fn meta(
     let has = |letter: u8| flags.iter().any(|flag| flag[0] == letter);
     let number;
     let (code, item) = match answer {
-        Answer::Item(None) if has(b'q') => return,
-        Answer::Item(None) => return out.extend_from_slice(b"EN\r\n"),
+        Answer::Item(None) => ("EN", None),
         Answer::Item(Some(item)) => {
             let part = (item.flags, item.value.len(), item.revision);
             let value = has(b'v').then_some(&item.value[..]);
@@ -180,9 +179,9 @@ fn meta(
         Answer::Done(outcome) => return out.extend_from_slice(line(*outcome).as_bytes()),
         _ => return,
     };
-    let usual = code == "HD" && verb != Verb::Get;
-    let missing = code == "NF" && matches!(verb, Verb::Delete | Verb::Arithmetic);
-    if has(b'q') && (usual || missing) && item.is_none_or(|(_, value)| value.is_none()) {
+    // As memcached has it: what is usual is left out, a number that is asked for, too.
+    let usual = if verb == Verb::Get { "EN" } else { "HD" };
+    if has(b'q') && code == usual {
         return;
     }
     let value = item.and_then(|(_, value)| value);

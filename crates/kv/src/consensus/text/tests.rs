@@ -192,7 +192,18 @@ fn meta_commands_say_what_their_flags_ask() {
         said("ms a 1 q\r\nx\r\nmn\r\n", &done(Outcome::Stored(6))),
         "MN\r\n"
     );
-    assert_eq!(said("md a q\r\n", &done(Outcome::NotFound)), "");
+    // What is not usual is told to who wants to hear little, as memcached tells it.
+    for (line, outcome, answer) in [
+        ("md a q k\r\n", Outcome::NotFound, "NF ka\r\n"),
+        ("md a q\r\n", Outcome::Deleted, ""),
+        ("ma a q\r\n", Outcome::NotFound, "NF\r\n"),
+        ("ma a q v\r\n", Outcome::Number(12, 7), ""),
+        ("ms a 1 q\r\nx\r\n", Outcome::NotStored, "NS\r\n"),
+    ] {
+        assert_eq!(said(line, &done(outcome)), answer, "{line}");
+    }
+    let none = said("mg a v Oxy k\r\n", &[Answer::Item(None)]);
+    assert_eq!(none, "EN Oxy ka\r\n");
     assert_eq!(
         said("ma a v D5\r\n", &done(Outcome::Number(12, 7))),
         "VA 2\r\n12\r\n"

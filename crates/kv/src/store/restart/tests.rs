@@ -27,6 +27,11 @@ impl Files {
         self.0.with_extension("meta")
     }
 
+    /// The metadata's place is taken, and nothing is in it.
+    fn holds_nothing(&self) -> bool {
+        fs::metadata(self.meta()).is_ok_and(|meta| meta.len() == 0)
+    }
+
     fn open(&self, options: &StoreOptions) -> Result<(Arc<Store>, Opened), OpenError> {
         let (store, opened) = Store::open(options.clone(), &self.0, UNIX)?;
         Ok((Arc::new(store), opened))
@@ -134,7 +139,7 @@ fn who_comes_next_finds_all_and_after_a_crash_nothing() {
     leave(&files, &options);
     assert!(files.meta().exists());
     let (store, opened) = files.open(&options).expect("there is a store");
-    assert!(!files.meta().exists(), "nothing may be taken for whole now");
+    assert!(files.holds_nothing(), "nothing may be taken for whole now");
     assert_eq!((opened.now, opened.items.ok()), (100, Some(KEYS.into())));
     let refused = files.refused();
     assert!(refused.contains("another server"), "{refused}");
@@ -166,7 +171,7 @@ fn options_that_do_not_fit_begin_without_items() {
         leave(&files, &usual);
         let why = files.why(&options);
         assert!(why.contains(said), "{why}");
-        assert!(!files.meta().exists());
+        assert!(files.holds_nothing());
     }
     leave(&files, &usual);
     // More of the same.
@@ -242,19 +247,15 @@ fn what_is_in_a_file_is_its_users_alone() {
             .mode()
     };
     fs::set_permissions(&files.0, Permissions::from_mode(0o666)).expect("it is ours");
-    // What one that was killed has left, and what somebody else has put in its place.
-    let mut begun = files.meta().into_os_string();
-    begun.push(".new");
-    let begun = PathBuf::from(begun);
-    fs::write(&begun, b"form").expect("it can be written");
+    fs::write(files.meta(), b"form").expect("it can be written");
+    fs::set_permissions(files.meta(), Permissions::from_mode(0o644)).expect("it is ours");
     let (store, _) = files.open(&options()).expect("there is a store");
-    assert_eq!(mode(&files.0) & 0o777, 0o600);
-    assert!(!begun.exists());
-    let elsewhere = files.0.with_extension("elsewhere");
-    symlink(&elsewhere, &begun).expect("a link can be made");
+    let modes = [&files.0, &files.meta()].map(|path| mode(path) & 0o777);
+    assert_eq!(modes, [0o600; 2]);
+    // Nobody else takes the place meanwhile.
+    assert!(fs::File::create_new(files.meta()).is_err());
     store.leave_items(100, UNIX).expect("it can be left");
-    assert!(!elsewhere.exists() && !begun.exists());
-    assert_eq!(mode(&files.meta()) & 0o777, 0o600);
+    assert!(!files.holds_nothing());
     drop(store);
     // Only root can give files away.
     if chown(&files.0, Some(12_345), None).is_ok() {
@@ -263,6 +264,55 @@ fn what_is_in_a_file_is_its_users_alone() {
         assert!(files.meta().exists());
         chown(&files.0, Some(0), None).expect("as above");
     }
+}
+
+#[test]
+fn what_stands_where_items_are_left_is_told_at_the_start_or_not_taken() {
+    let (files, elsewhere) = (Files::new("taken"), Files::new("taken-elsewhere"));
+    let meta = files.meta();
+    let fifo = |path: &PathBuf| {
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).expect("a pipe can be made");
+    };
+    fs::write(&elsewhere.0, b"precious").expect("it can be written");
+    let check = |made: &dyn Fn()| {
+        made();
+        let refused = files.refused();
+        assert!(refused.contains("remove it, or give a path"), "{refused}");
+        assert!(!files.0.exists(), "it was made for nothing");
+        let _ = fs::remove_file(&meta).or_else(|_| fs::remove_dir(&meta));
+    };
+    // None of these is waited for.
+    check(&|| fifo(&meta));
+    check(&|| symlink(&elsewhere.0, &meta).expect("a link can be made"));
+    check(&|| symlink(files.0.with_extension("none"), &meta).expect("a link can be made"));
+    check(&|| fs::hard_link(&elsewhere.0, &meta).expect("a link can be made"));
+    check(&|| fs::create_dir(&meta).expect("a folder can be made"));
+    // Only root can give files away.
+    fs::write(&meta, b"").expect("it can be written");
+    if chown(&meta, Some(12_345), None).is_ok() {
+        check(&|| {});
+    }
+    let _ = fs::remove_file(&meta);
+    fifo(&files.0);
+    assert!(files.refused().contains("is no memory file"));
+    fs::remove_file(&files.0).expect("it is there");
+    assert_eq!(fs::read(&elsewhere.0).expect("it is there"), b"precious");
+    // What is refused costs nothing of what was left.
+    leave(&files, &options());
+    fs::rename(&meta, &elsewhere.0).expect("it is there");
+    fifo(&meta);
+    assert!(files.refused().contains("remove it"));
+    fs::rename(&elsewhere.0, &meta).expect("it is there");
+    let (store, opened) = files.open(&options()).expect("there is a store");
+    assert_eq!(opened.items.ok(), Some(KEYS.into()));
+    // Who may take it away may do so at the end, too; then that is said.
+    fs::remove_file(&meta).expect("it is there");
+    fs::write(&meta, b"another's").expect("it can be written");
+    let refused = store.leave_items(100, UNIX).expect_err("it is not there");
+    assert!(refused.to_string().contains("nobody else"), "{refused}");
+    assert_eq!(fs::read(&meta).expect("it is there"), b"another's");
 }
 
 #[test]
@@ -276,7 +326,7 @@ fn a_file_without_room_is_not_left_behind() {
         refused,
         Err(OpenError::File(FileError::Room { .. }))
     ));
-    assert!(!files.0.exists());
+    assert!(!files.0.exists() && !files.meta().exists());
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl Segments {
         pool.held() > self.allowed()
     }
 
-    /// Can a long value of so many bytes ever find room?
+    /// Can long values of so many bytes together ever find room?
     pub(in crate::store) fn is_possible(&self, large: usize) -> bool {
         large + (FOR_MOVES as usize + 4) * self.segment_bytes() <= self.memory()
     }

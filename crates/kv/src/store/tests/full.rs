@@ -49,7 +49,7 @@ fn where_there_is_no_room_an_item_lasts_longer_where_it_lies() {
         let items = fill(&mut worker, 1, soon);
         for (key, expires) in [(0, 10_000), (1, 0), (2, 5)] {
             let key = u32::to_le_bytes(key);
-            change(&mut worker, &key, 2, Change::Touch(expires));
+            change(&mut worker, &key, 2, until(expires));
         }
         assert!(!is_there(&mut worker, 2, 5) && is_there(&mut worker, 3, 19));
         assert!(is_there(&mut worker, 0, 9_999) && is_there(&mut worker, 1, 20_000));
@@ -138,7 +138,7 @@ fn a_long_value_that_is_touched_or_marked_is_not_copied() {
         )
     };
     let before = address(&mut worker);
-    change(&mut worker, b"long", 2, Change::Touch(100_000));
+    change(&mut worker, b"long", 2, until(100_000));
     let marked = New {
         value: Value::Same,
         expires: 200_000,
@@ -248,6 +248,35 @@ fn long_values_are_put_together_of_what_the_key_has() {
         bytes.len() - last
     );
     assert!(last > 2);
+}
+
+#[test]
+fn what_a_value_too_long_for_both_would_be_put_together_of_costs_no_other_item() {
+    let mut worker = worker(StoreOptions {
+        memory: 16 * MIB,
+        item_max: 8 * MIB,
+        ..StoreOptions::default()
+    });
+    let nearly_half = vec![7; 8 * MIB - 100_000];
+    change(&mut worker, b"long", 2, Change::Store(new(&nearly_half)));
+    assert_eq!(fill_some(&mut worker, 3000), 3000);
+    for value in [Value::Appended(b"more"), Value::Prepended(b"more")] {
+        let hash = worker.store().hash(b"long");
+        let put = New { value, ..new(b"") };
+        let updated = (worker.pin()).update(hash, b"long", 2, |_| (Change::Store(put), ()));
+        assert!(matches!(updated, Err(NotStored::OutOfMemory)));
+    }
+    // While it is appended to, it is there still.
+    let stats = worker.store().stats();
+    assert_eq!((stats.evictions, stats.items), (0, 3001));
+    assert_eq!(value(&mut worker, b"long", 2), Some(nearly_half));
+    // In its place there is room for one as long.
+    change(
+        &mut worker,
+        b"long",
+        2,
+        Change::Store(new(&[8; 8 * MIB - 100_000])),
+    );
 }
 
 #[test]

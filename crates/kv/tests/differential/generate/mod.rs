@@ -332,21 +332,32 @@ impl Generator {
                 6 => " t".to_owned(),
                 7 => " h".to_owned(),
                 8 => " l".to_owned(),
-                9 => " q".to_owned(),
+                // Who makes a number and wants to hear little is told of it by 1.6.18.
+                9 if verb != "ma" || !line.contains(" N") => " q".to_owned(),
                 10 => match self.random.one_in(4) {
                     true => format!(" O{}", "o".repeat(29 + self.random.below(9))),
                     false => " Opaque".to_owned(),
                 },
                 // memcached gives the new expiry to the item before, where a number got longer.
                 11 if verb != "ma" => format!(" T{exptime}"),
-                12 if verb == "mg" || verb == "ma" => format!(" N{exptime}"),
+                12 if match verb {
+                    "mg" => true,
+                    "ma" => !line.contains(" q"),
+                    "ms" => !line.contains(" MA") && !line.contains(" MP"),
+                    _ => false,
+                } =>
+                {
+                    format!(" N{exptime}")
+                }
                 13 => format!(" R{recache}"),
                 14 => " I".to_owned(),
                 15 => format!(" C{}", self.random.below(300)),
                 16 => format!(" F{number}"),
                 17 => {
-                    let modes = ["E", "A", "P", "R", "S", "I", "+", "x", "", "SS"];
-                    format!(" M{}", self.random.of(&modes))
+                    let modes = ["E", "R", "S", "I", "+", "x", "", "SS", "A", "P"];
+                    // With `N` these two came to `ms` later.
+                    let later = if line.contains(" N") { 2 } else { 0 };
+                    format!(" M{}", self.random.of(&modes[..modes.len() - later]))
                 }
                 18 => format!(" J{number}"),
                 19 => format!(" D{number}"),
