@@ -24,8 +24,8 @@
 //!
 //! Nodes that cannot hear each other take each other for dead, and each side serves all: a ring
 //! whose nodes are in a file has no protection from that. When they meet again, of two that serve a
-//! range the higher claim wins. Where nodes have leases ([`crate::registration`]), nobody takes what
-//! one with a lease serves, and one without writes nothing.
+//! range the higher claim wins. Where nodes have leases ([`crate::registration`]), nobody takes
+//! what one with a lease serves, and one without writes nothing.
 
 pub mod ether;
 mod link;

@@ -60,7 +60,7 @@ pub fn parse(
 
 /// Appends the commands of so many requests in a datagram at most: all keys of each, since nobody
 /// can go on with the others later.
-pub fn parse_datagram(
+pub(crate) fn parse_datagram(
     stream: &mut Stream,
     rules: &Rules,
     bytes: &[u8],
