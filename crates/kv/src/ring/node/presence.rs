@@ -124,7 +124,8 @@ impl Node {
             self.see_second(from, head, now, out);
             return false;
         }
-        if !is_other && head.session < last {
+        let begins_anew = head.session == last && now < self.peers[from].anew_by;
+        if !is_other && (head.session < last || begins_anew) {
             return false;
         }
         let peer = &mut self.peers[from];
@@ -182,6 +183,7 @@ impl Node {
         }
         self.lose_reads_of(node);
         self.forget_told(node);
+        self.reached.lose(node);
         self.flushes.lose(node);
         self.forwards.lose(node, out);
     }
