@@ -81,6 +81,20 @@ pub enum ServerError {
     Admin(StartError<Infallible>),
 }
 
+/// Why a server ended that was not told to.
+#[derive(Debug, thiserror::Error)]
+pub enum EndError {
+    /// A thread could not go on.
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+    /// As a node of a ring: where etcd knows who is in it.
+    #[error(
+        "another node has this one's place in the ring: what it served is with those who have \
+         copies; start it again"
+    )]
+    Replaced,
+}
+
 /// A server that runs.
 pub struct Server {
     addresses: Vec<Address>,
@@ -332,12 +346,15 @@ impl Server {
     /// Waits until it has ended. Then its items are in the memory file, if it has one.
     ///
     /// # Errors
-    /// A thread could not go on.
-    pub fn join(self) -> Result<(), WorkerError> {
-        let mut ended = self.workers.join();
+    /// It was not told to end: a thread could not go on, or it lost its place in the ring.
+    pub fn join(self) -> Result<(), EndError> {
+        let mut ended = self.workers.join().map_err(EndError::from);
         if let Some(backbone) = self.backbone {
             backbone.inboxes()[0].send(RingOrder::Go);
-            ended = ended.and(backbone.join());
+            ended = ended.and(backbone.join().map_err(EndError::from));
+        }
+        if self.shared.is_replaced.load(Ordering::Acquire) {
+            ended = ended.and(Err(EndError::Replaced));
         }
         drop(self.registration);
         if let Some(admin) = self.admin {

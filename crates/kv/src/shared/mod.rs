@@ -22,7 +22,7 @@ use crate::ring::View;
 use crate::store::Store;
 use crate::wire::Rules;
 use rhythm_net::Time;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ pub struct Shared {
     pub connected: Connected,
     /// What it was told since its start.
     pub(crate) standing: Arc<Standing>,
+    /// It ends because another node has its place in the ring.
+    pub(crate) is_replaced: AtomicBool,
     /// Each thread's.
     counters: Vec<Counters>,
     figures: Vec<Figures>,
@@ -79,6 +81,7 @@ impl Shared {
             prefixes: Prefixes::new(settings.prefix_delimiter, settings.detail),
             connected: Connected::default(),
             standing: Arc::new(Standing::new(Arc::clone(&settings.users))),
+            is_replaced: AtomicBool::new(false),
             // One more for the thread of the ring, which executes commands, too.
             counters: (0..=settings.threads)
                 .map(|_| Counters::default())

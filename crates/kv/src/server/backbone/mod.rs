@@ -31,6 +31,7 @@ use rhythm_net::{
 use stations::Stations;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Bytes for another node that may be untaken before frames for it are dropped, beside the longest.
@@ -180,10 +181,7 @@ impl Backbone {
             }
             News::Leave => self.shared.shut_down(true),
             News::Replaced => {
-                tracing::error!(
-                    "another node has this one's place in the ring: this one ends, and what it \
-                     served is with those who have copies; start it again"
-                );
+                self.shared.is_replaced.store(true, Ordering::Release);
                 self.workers.iter().for_each(Inbox::stop);
             }
         }
