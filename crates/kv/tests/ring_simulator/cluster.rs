@@ -242,14 +242,6 @@ impl Live {
         (done, count)
     }
 
-    /// A worker does this in a turn that began when its node served the key's range, whoever does
-    /// by now. Its clock shows a second so much later than its node's did.
-    pub(crate) fn does_late(&mut self, op: Op, number: usize, later: u32, now: Time) {
-        let (second, mut written) = (self.second(now) + later, Written::default());
-        execute(op, number, second, &mut self.store.pin(), &mut written);
-        self.hand(&mut written, &mut Vec::new(), &mut Vec::new());
-    }
-
     /// A client has all items go in so many seconds; 0: now.
     pub(crate) fn flush_in(&mut self, seconds: u32) {
         self.tickets += 1;
@@ -370,44 +362,17 @@ impl Live {
     }
 
     fn frame(&mut self, bytes: &[u8], now: Time, effects: &mut Effects) {
-        let (second, served) = (self.second(now), self.served());
+        let second = self.second(now);
         let mut pinned = self.store.pin();
         let mut local = Local::new(&mut pinned, second);
         self.node.frame(bytes, &mut local, now, effects);
-        drop(pinned);
-        self.read_late(served & !self.served(), now);
-    }
-
-    /// The ranges that this node serves, a bit each.
-    fn served(&self) -> u64 {
-        let claimed = (0..self.view.placement().ranges()).filter(|range| {
-            let claim = self.node.claim(*range);
-            claim.epoch > 0 && usize::from(claim.node) == self.view.me()
-        });
-        claimed.fold(0, |set, range| set | 1 << range) & self.node.complete()
-    }
-
-    /// A worker's turn that began before it heard that another serves these reads all keys of them,
-    /// by a clock that shows the second behind this.
-    fn read_late(&mut self, ranges: u64, now: Time) {
-        for range in (0..u64::BITS as usize).filter(|range| ranges & 1 << range != 0) {
-            for key in self.items(range, now).into_keys() {
-                let second = self.second(now);
-                let pinned = self.store.pin();
-                if let Some(item) = pinned.get(pinned.store().hash(&key), &key, second) {
-                    item.access(second + 1);
-                }
-            }
-        }
     }
 
     pub(crate) fn tick(&mut self, now: Time, effects: &mut Effects) {
-        let (second, served) = (self.second(now), self.served());
+        let second = self.second(now);
         let mut pinned = self.store.pin();
         let mut local = Local::new(&mut pinned, second);
         self.node.tick(&mut local, now, effects);
-        drop(pinned);
-        self.read_late(served & !self.served(), now);
     }
 
     /// Does what the node wants done, and tells whose commands are answered.

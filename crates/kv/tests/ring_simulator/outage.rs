@@ -1,7 +1,6 @@
 //! etcd is away for longer than a lease, or comes back with nothing: all leases end, though all
 //! nodes are there, and one after the other has another.
 
-use crate::cluster::Op;
 use crate::stall::{NODES, Ring};
 use rhythm_kv::ring::Options;
 use std::time::Duration;
@@ -23,14 +22,10 @@ struct Served {
 
 impl Served {
     fn new() -> Served {
-        Served::with(Options::default())
-    }
-
-    fn with(options: Options) -> Served {
         let mut ring = Ring::with_slots(Options {
             acked: true,
             lease: Some(LEASE),
-            ..options
+            ..Options::default()
         });
         ring.pass(10_000, None, |_| {});
         let is_elsewhere = |range: &usize| !ring.has(0, *range);
@@ -158,61 +153,4 @@ fn what_only_the_dead_had_is_begun_anew() {
     assert_ne!(of.server_now(0), of.server);
     let server = of.server_now(0);
     of.ring.set(server, of.key, 8);
-}
-
-/// So many, and 100 a second are sent.
-const KEYS: usize = 3000;
-
-/// One after the other has another lease, within the length of one: those who come later have what
-/// they had, though who was first would go on without them. It dies before it has sent them all.
-#[test]
-fn who_comes_soon_after_another_keeps_its_copies() {
-    let mut of = Served::with(Options {
-        sync_rate: 100,
-        ..Options::default()
-    });
-    for number in 0..KEYS {
-        let now = of.ring.time();
-        of.ring.nodes[0].ask(&[(0, Op::Set(7), number)], now);
-    }
-    of.ring.pass(5000, None, |_| {});
-    let is_of_it = |number: &usize| of.ring.range_of(*number) == of.range;
-    let keys: Vec<usize> = (0..KEYS).filter(is_of_it).collect();
-    assert!(keys.len() > 2);
-    of.ring.lose_etcd();
-    of.ring.pass(2 * LASTS, None, |_| {});
-    for node in [of.server, of.copy, 0] {
-        of.ring.register(node);
-        of.ring.pass(LASTS / 4, None, |_| {});
-    }
-    of.ring.set(of.server, of.key, 8);
-    assert!(!of.ring.has(of.copy, of.range));
-    of.ring.apart = Some(of.server);
-    of.ring.expire(of.server);
-    of.ring.pass(WAITED + LASTS, None, |_| {});
-    assert_eq!(of.server_now(0), of.copy);
-    assert_eq!(of.ring.value(of.copy, of.key), Some(8));
-    for key in keys.into_iter().filter(|key| *key != of.key) {
-        assert_eq!(of.ring.value(of.copy, key), Some(7), "{key}");
-    }
-}
-
-/// It speaks, and has no lease for long: what is written goes on without it.
-#[test]
-fn who_does_not_come_is_not_waited_for_on_and_on() {
-    let mut of = Served::new();
-    of.ring.lose_etcd();
-    of.ring.pass(2 * LASTS, None, |_| {});
-    of.ring.register(of.server);
-    let may_write = |ring: &Ring, node: usize| ring.nodes[node].may_write(ring.time());
-    of.ring.pass(LASTS - 100, None, |_| {});
-    assert!(!may_write(&of.ring, of.server));
-    of.ring.pass(200, None, |_| {});
-    assert!(may_write(&of.ring, of.server));
-    of.ring.set(of.server, of.key, 8);
-    // What it has is old by then, and it is sent it anew.
-    of.ring.register(of.copy);
-    of.ring.pass(5 * LASTS, None, |_| {});
-    assert!(of.ring.has(of.copy, of.range));
-    assert_eq!(of.ring.value(of.copy, of.key), Some(8));
 }

@@ -24,8 +24,6 @@ const BUSY: u64 = 12_000_000;
 const WHOLE_WITHIN: u64 = 30_000_000;
 /// How long a node that leaves may take.
 const LEAVES_WITHIN: u64 = 10_000_000;
-/// When all others hear one that begins, unless two do not hear each other for long.
-const HEARD_WITHIN: u64 = 2_000_000;
 
 /// What happened in a run, or in several.
 #[derive(Debug, Default)]
@@ -136,10 +134,7 @@ struct World {
     unreached: Vec<u64>,
     /// Who does not, and when; of its own, as below; and whose key is removed.
     of_etcd: Random,
-    of_outages: Random,
     of_keys: Random,
-    /// Nobody else dies before this.
-    calm_until: u64,
     /// The lease whose key was removed, until its node asks for it to be renewed; and until when
     /// the node may not know of that.
     removed: Vec<Option<i64>>,
@@ -152,7 +147,6 @@ struct World {
     nodes: Vec<Option<Live>>,
     /// How often a node was begun; and whether its clock is set back each time.
     lives: Vec<u64>,
-    begun: Vec<u64>,
     is_set_back: bool,
     ticks: Vec<u64>,
     deaf: Vec<Vec<bool>>,
@@ -182,6 +176,8 @@ struct World {
     lost_at: u64,
     counts: Counts,
     trace: bool,
+    /// The key that `RING_KEY` names, and what each node has of it.
+    traced: Option<(usize, Vec<Option<u64>>)>,
 }
 
 pub(crate) fn run(seed: u64) -> Counts {
@@ -240,9 +236,7 @@ pub(crate) fn run(seed: u64) -> Counts {
         stopped: vec![0; count],
         unreached: vec![0; count],
         of_etcd: Random::new(seed ^ 0xe7cd),
-        of_outages: Random::new(seed ^ 0x07a9),
         of_keys: Random::new(seed ^ 0x6e75),
-        calm_until: 0,
         removed: vec![None; count],
         unaware: vec![0; count],
         told: vec![0; count],
@@ -250,7 +244,6 @@ pub(crate) fn run(seed: u64) -> Counts {
         ether,
         nodes: (0..count).map(|_| None).collect(),
         lives: vec![0; count],
-        begun: vec![0; count],
         is_set_back: Random::new(seed ^ 0xc10c).percent(20),
         ticks: vec![0; count],
         deaf: vec![vec![false; count]; count],
@@ -278,6 +271,7 @@ pub(crate) fn run(seed: u64) -> Counts {
             ..Counts::default()
         },
         trace: std::env::var_os("RING_TRACE").is_some(),
+        traced: crate::number("RING_KEY").map(|key| (key as usize, Vec::new())),
         random,
     };
     for node in 0..count {
@@ -313,6 +307,7 @@ impl World {
         {
             self.now = at;
             self.happen(event);
+            self.trace_key();
         }
         self.now = until;
     }
@@ -381,7 +376,6 @@ impl World {
                         return self.push(after, Event::Back(node));
                     }
                     self.lives[node] += 1;
-                    self.begun[node] = self.now;
                     self.removed[node] = None;
                     let life = match self.is_set_back {
                         true => u64::from(u32::MAX) - self.lives[node],
@@ -521,6 +515,21 @@ impl World {
         }
     }
 
+    /// Says what the nodes have of the key that is traced, where that is something else.
+    fn trace_key(&mut self) {
+        let Some((number, before)) = self.traced.take() else {
+            return;
+        };
+        let now = self.time();
+        let nodes = self.nodes.iter_mut();
+        let has: Vec<_> = nodes.map(|live| live.as_mut()?.value(number, now)).collect();
+        if has != before {
+            let range = self.placement.range(key(number).as_bytes());
+            self.say(|| format!("{} of range {range}: {has:?}", key(number)));
+        }
+        self.traced = Some((number, has));
+    }
+
     fn say(&self, what: impl FnOnce() -> String) {
         if self.trace {
             println!("{:>9} {}", self.now, what());
@@ -592,12 +601,6 @@ impl World {
     fn let_go(&mut self, node: usize) {
         let now = self.time();
         let is_asked = self.asked.values().any(|asked| asked.node == node);
-        // One that is there is not to be missed, but where it may not have been heard yet.
-        let stays = |(other, live): (usize, &Option<Live>)| {
-            let is_known = self.begun[other] + HEARD_WITHIN < self.now;
-            other != node && is_known && live.as_ref().is_some_and(|live| !live.is_leaving)
-        };
-        let was_missed = !self.is_split && self.nodes.iter().enumerate().any(stays);
         let Some(live) = (self.nodes[node].as_mut()).filter(|live| live.is_leaving) else {
             return;
         };
@@ -605,7 +608,7 @@ impl World {
             return;
         }
         // Nobody was there to take what it had.
-        if live.node.stayers() == 0 && !was_missed {
+        if live.node.stayers() == 0 {
             self.keys.iter_mut().for_each(History::lose);
             self.lost_at = self.now;
         }

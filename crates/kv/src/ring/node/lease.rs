@@ -4,8 +4,6 @@
 //! 1. A node whose lease may be over confirms no writes. When it has another, it first meets all
 //!    others anew: they know whether somebody took what it served. With its first, it meets them
 //!    before it is sent or serves anything: nobody is to take that because he does not know it.
-//!    So it does with those who lost theirs when it had none itself, and are about to have another:
-//!    they have all that was confirmed, and would not if it went on without them (`outside.rs`).
 //! 2. What a node serves is taken when its lease is over, by one that hears all others that have
 //!    theirs.
 //! 3. A node that is not heard by who serves a range, as far as it knows, for so long that the
@@ -40,7 +38,6 @@ impl Node {
     pub fn enroll(&mut self, roster: Roster, now: Time, out: &mut Effects) {
         let me = 1_u64 << self.me;
         let was_in = self.may_write_until() > now;
-        let was_over = self.lease.until <= now;
         self.lease.is_listed = roster.members() & me != 0;
         if !self.lease.is_listed {
             // It speaks on to those it knew, for they are to hear that it is there, and what it
@@ -55,12 +52,6 @@ impl Node {
             // Such a one may have taken what this node served.
             self.lease.unmet |= come;
         }
-        if was_over {
-            // They have what was confirmed, as nothing was since.
-            self.lease.expected |= gone & self.alive();
-        }
-        let back = come & self.lease.expected;
-        self.lease.expected &= !come;
         self.roster = roster;
         for node in bits(come) {
             let peer = &mut self.peers[node];
@@ -72,10 +63,6 @@ impl Node {
             self.goes_outside(node, now);
             self.peers[node].mine += 1;
             self.lose(node, now, out);
-        }
-        for node in bits(back) {
-            self.peers[node].anew_by = now + 2 * self.options.dead_after;
-            (self.syncs.iter_mut()).for_each(|range| range[node] = Sync::Kept);
         }
         self.decide(now, out);
     }
@@ -93,10 +80,6 @@ impl Node {
             return;
         }
         let is_same = self.lease.number == number;
-        if is_same && self.lease.until <= now && until > now {
-            // What was not confirmed when they were let go waits on, and they may not have it.
-            self.lease.expected = 0;
-        }
         if self.lease.number == 0 {
             // Nobody is to take what it serves because he does not know of it.
             self.lease.unmet = self.roster.members() & !(1 << self.me);
@@ -127,7 +110,6 @@ impl Node {
             }
         }
         self.answers_held = 0;
-        self.lease.expected_until = now + self.options.lease.unwrap_or_default();
         // What of these was forwarded and came to be executed here. Others lose this node, and say
         // so to their clients themselves.
         self.forwards.lose(self.me, out);
@@ -138,17 +120,9 @@ impl Node {
         // Who was to be given a range may have taken it.
         self.handing.fill(None);
         for range in 0..self.ranges() {
-            if usize::from(self.claims[range].node) == self.me {
-                continue;
+            if usize::from(self.claims[range].node) != self.me {
+                self.may_miss(range);
             }
-            // What it has may be from before the lease before: others, who lost theirs only now,
-            // have what was confirmed since.
-            let (bit, epoch) = (1_u64 << range, self.claims[range].epoch);
-            if self.lease.unsaid & !self.complete & bit != 0 && self.counts[range] == epoch {
-                self.counts[range] = epoch.saturating_sub(1);
-            }
-            self.lease.unsaid |= bit;
-            self.may_miss(range);
         }
     }
 
@@ -165,14 +139,6 @@ impl Node {
 
     /// Until when this node may confirm writes.
     pub(super) fn may_write_until(&self) -> Time {
-        match self.lease.expected {
-            0 => self.may_show_until(),
-            _ => Time::ZERO,
-        }
-    }
-
-    /// Until when nobody else is to serve what this node does, by its lease and those it has met.
-    fn may_show_until(&self) -> Time {
         match self.options.lease {
             None => Time::NEVER,
             Some(_) if self.lease.unmet == 0 && self.lease.is_listed => self.lease.until,
@@ -190,7 +156,7 @@ impl Node {
         let heard = self.others().map(|node| self.peers[node].heard_me).min();
         let heard = heard.filter(|at| *at > Time::ZERO);
         let by_others = heard.map_or(Time::ZERO, |at| at + self.shown_for());
-        by_others.max(self.may_show_until())
+        by_others.max(self.may_write_until())
     }
 
     /// How long something may be shown, after a frame was sent, on the word of one that it came to.
@@ -250,16 +216,10 @@ impl Node {
         if self.options.lease.is_some() {
             return self.lease.unmet == 0;
         }
-        // Who was not there when this node had looked for it is not looked for again after a pause,
-        // but may have spoken meanwhile.
-        let lasts = match self.has_settled {
-            true => self.options.dead_after,
-            false => self.options.settled_after,
-        };
         let looks = now.since(self.started.max(self.looks_since));
         let mut others = self.others();
         let heard_all = others.all(|node| self.peers[node].last_session != 0);
-        heard_all || looks >= lasts
+        heard_all || looks >= self.options.settled_after
     }
 
     /// Whether enough is known of the others to take what nobody serves. At the start, others may

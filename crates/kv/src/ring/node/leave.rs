@@ -6,17 +6,13 @@ use super::super::wire::{Of, Stay};
 use super::reached::{Leg, Reached};
 use super::{Node, Sync, bits};
 use rhythm_net::Time;
-use std::time::Duration;
-
-/// For how long one who stays, and is not there, may be back: it has a part of what this node has,
-/// or was about to.
-const BACK_WITHIN: Duration = Duration::from_secs(20);
 
 impl Node {
     /// From now on this node leaves. [`has_left`](Self::has_left) says when clients may go, and
     /// [`go`](Self::go) ends it.
     pub fn leave(&mut self, now: Time) {
         self.leaving |= 1 << self.me;
+        self.left_at = now;
         self.reached = Reached::default();
         self.beat(now);
     }
@@ -42,33 +38,10 @@ impl Node {
     }
 
     /// Whether nobody would miss it: what it served others serve, and have copies of. So it is,
-    /// too, where nobody is there who stays, nor is about to be.
+    /// too, where nobody is there who stays.
     pub fn has_left(&self, now: Time) -> bool {
-        self.stay() != Stay::Stays && (self.complete == 0 || self.is_alone(now))
-    }
-
-    /// Whether nobody who stays is there, or was lately. One who did not say that it leaves is
-    /// waited for: it may have been silent for a moment, and have little yet of what only this node
-    /// has.
-    fn is_alone(&self, now: Time) -> bool {
-        let may_be_back = |node: usize| {
-            let was_there = self.peers[node].last_session != 0;
-            node != self.me && was_there && self.leaving & 1 << node == 0
-        };
-        let lasts = match (0..self.peers.len()).any(may_be_back) {
-            true => BACK_WITHIN,
-            false => self.options.dead_after,
-        };
-        let since = self.alone_since.filter(|_| self.stayers() == 0);
-        since.is_some_and(|since| now.since(since.max(self.looks_since)) >= lasts)
-    }
-
-    /// Notes since when nobody is there who stays.
-    pub(super) fn note_alone(&mut self, now: Time) {
-        self.alone_since = match self.stayers() {
-            0 => self.alone_since.or(Some(now)),
-            _ => None,
-        };
+        let is_alone = self.stayers() == 0 && now.since(self.left_at) >= self.options.dead_after;
+        self.stay() != Stay::Stays && (self.complete == 0 || is_alone)
     }
 
     /// Whether it serves nothing any more, though others may not have all copies yet.
@@ -157,19 +130,5 @@ mod tests {
         assert_eq!(steps((0, 1), (Leg::Looks, 1)), 1);
         assert_eq!(steps((0, 1), (Leg::Done, 0)), 1);
         assert_eq!(steps((0, 1), (Leg::Done, 0)), 0);
-    }
-
-    #[test]
-    fn who_is_lost_comes_further_again_a_few_times() {
-        let mut reached = Reached::default();
-        let mut comes = |node| {
-            let before = reached.steps;
-            reached.come((0, node), (Leg::Comes, 5));
-            reached.lose(1);
-            reached.steps - before
-        };
-        assert_eq!([1; 6].map(&mut comes), [1, 1, 1, 1, 0, 0]);
-        // Others are others.
-        assert_eq!([2; 2].map(&mut comes), [1, 0]);
     }
 }

@@ -114,13 +114,11 @@ pub struct Node {
     /// When this node last looked, and since when it does so without a long pause.
     looked_at: Time,
     looks_since: Time,
-    /// Whether it ever knew the others, or looked for them for long enough.
-    has_settled: bool,
     roster: Roster,
     /// The nodes that leave, a bit each, maybe this one among them.
     leaving: u64,
-    /// Since when nobody is there who stays, beside this one; and whether this one ends.
-    alone_since: Option<Time>,
+    /// When this one began to, and whether it ends.
+    left_at: Time,
     is_gone: bool,
     reached: Reached,
     lease: OwnLease,
@@ -210,10 +208,9 @@ impl Node {
             ticked_at: now,
             looked_at: now,
             looks_since: now,
-            has_settled: false,
             roster,
             leaving: 0,
-            alone_since: None,
+            left_at: now,
             is_gone: false,
             reached: Reached::default(),
             lease,
@@ -432,14 +429,11 @@ impl Node {
                 }
             }
         }
-        self.has_settled |= self.knows_others(now);
         self.flush_if_due(local);
         self.proceed(local, now);
         self.step(local, now);
         self.tell_looks(now);
         self.note_reached();
-        self.note_alone(now);
-        self.look_for_expected(now);
         self.look_outside(now);
         self.decide(now, out);
         self.chain_all(now, local);

@@ -11,11 +11,6 @@
 //! 4. while another in the roster hears such a one, who may not know of this node.
 //!
 //! One that is let go, and alive, speaks on to those it knew (`lease.rs`).
-//!
-//! And where one has a lease again that served something, it confirms nothing for a while without
-//! those who lost theirs when it had none, as long as they speak: for the length of a lease at
-//! most, from then on. One that is back within that has what it had, and what is written meanwhile
-//! is sent to it; one that comes later has what is old.
 
 use super::super::wire::{Claim, Head, Stay};
 use super::lease::CUT_OFF;
@@ -51,23 +46,6 @@ impl Node {
             has: peer.complete,
             counts: peer.counts.clone(),
         });
-    }
-
-    /// Finds whether those are waited for yet that are to have another lease, too: they speak, or
-    /// may be about to.
-    pub(super) fn look_for_expected(&mut self, now: Time) {
-        let lease = &self.lease;
-        if lease.expected == 0 || lease.until <= now {
-            return;
-        }
-        let looks = now.since(lease.since) < LOOKS * self.options.dead_after;
-        let is_over = now >= lease.expected_until;
-        let speaks = |node: &usize| {
-            let outside = self.peers[*node].outside.as_ref();
-            outside.is_some_and(|of| looks || now.since(of.heard) < self.options.dead_after)
-        };
-        let expected = bits(lease.expected).filter(|node| !is_over && speaks(node));
-        self.lease.expected = expected.fold(0, |set, node| set | 1 << node);
     }
 
     /// Whether a range that nobody serves waits for one who is not in the roster.

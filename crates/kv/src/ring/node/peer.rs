@@ -78,9 +78,6 @@ pub(super) struct Peer {
     pub(super) mine: u64,
     /// Until then it is not taken for dead where this node lost it to begin anew with it.
     pub(super) anew_until: Time,
-    /// Until then what it says in the session before it was let go is late: it has another lease,
-    /// and does not know that yet. When it does, it begins another session.
-    pub(super) anew_by: Time,
     /// How often what was under way with it was lost.
     pub(super) losses: u64,
     pub(super) heard: Time,
@@ -130,7 +127,6 @@ impl Peer {
             awaited: 0,
             mine,
             anew_until: Time::ZERO,
-            anew_by: Time::ZERO,
             losses: 0,
             heard: now,
             count: 0,

@@ -124,8 +124,7 @@ impl Node {
             self.see_second(from, head, now, out);
             return false;
         }
-        let begins_anew = head.session == last && now < self.peers[from].anew_by;
-        if !is_other && (head.session < last || begins_anew) {
+        if !is_other && head.session < last {
             return false;
         }
         let peer = &mut self.peers[from];
@@ -183,7 +182,6 @@ impl Node {
         }
         self.lose_reads_of(node);
         self.forget_told(node);
-        self.reached.lose(node);
         self.flushes.lose(node);
         self.forwards.lose(node, out);
     }

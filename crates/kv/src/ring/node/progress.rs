@@ -55,8 +55,6 @@ pub(super) struct Incoming {
     /// What was put here before this second is not of it.
     pub(super) since: u32,
     pub(super) stage: IncomingStage,
-    /// A worker wrote something there that cannot be told from what comes: it is to come anew.
-    pub(super) is_spoilt: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,13 +150,6 @@ pub(super) struct OwnLease {
     pub(super) epoch: u64,
     /// The nodes that are to be heard before it counts, a bit each.
     pub(super) unmet: u64,
-    /// Those that were let go while it was over, and may have another soon, too, a bit each; and
-    /// until when they are waited for.
-    pub(super) expected: u64,
-    pub(super) expected_until: Time,
-    /// The ranges, a bit each, that another served when the lease before was over, and that nobody
-    /// began to send under this one: what is here of them is of before.
-    pub(super) unsaid: u64,
 }
 
 impl OwnLease {
@@ -170,9 +161,6 @@ impl OwnLease {
             is_listed,
             epoch: 0,
             unmet: 0,
-            expected: 0,
-            expected_until: Time::ZERO,
-            unsaid: 0,
         }
     }
 }

@@ -191,9 +191,8 @@ impl Node {
     /// From now on this claim counts.
     fn adopt(&mut self, range: usize, claim: Claim) {
         if self.wrote & 1 << range != 0 {
-            // Workers may have until now, by clocks that may show the next second, as they may have
-            // read.
-            self.touched[range] = self.touched[range].max(self.second + 1);
+            // Workers may have until now.
+            self.touched[range] = self.second;
             self.wrote &= !(1 << range);
         }
         self.stop_reading(range);
@@ -485,13 +484,6 @@ impl Node {
             let is_leased = self.options.lease.is_some() && self.is_member(to);
             if is_told && is_leased && !self.is_alive(to) {
                 return self.adopt(range, given);
-            }
-            if is_told && self.options.lease.is_none() {
-                // It may have taken it, and stand still before it said so. Should it go on, what is
-                // confirmed here meanwhile is to count, and its claim to be late.
-                let (epoch, node) = (self.next_tenure(given.epoch), self.me as u8);
-                self.adopt(range, Claim { epoch, node });
-                return self.aim(range);
             }
             // It is gone. Commands that came meanwhile waited, and are executed here.
             self.handing[range] = None;

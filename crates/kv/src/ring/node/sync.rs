@@ -51,14 +51,12 @@ impl Node {
             let range = usize::from(of.range);
             self.stop_reading(range);
             self.count_on(from, of);
-            self.lease.unsaid &= !(1 << range);
             self.pass.drops &= !(1 << range);
             self.incoming[range] = Some(Incoming {
                 of,
                 number,
                 since: self.tells_since(range, second),
                 stage: IncomingStage::Waiting,
-                is_spoilt: false,
             });
         }
     }
@@ -88,16 +86,12 @@ impl Node {
         }
     }
 
-    /// This node has a range complete, unless what came is spoilt: then who serves it sees with the
-    /// message that it has not, and begins anew.
-    fn has_caught_up(&mut self, incoming: Incoming) {
-        let of = incoming.of;
+    /// This node has a range complete.
+    fn has_caught_up(&mut self, of: Of) {
         let range = usize::from(of.range);
         self.incoming[range] = None;
         self.stale[range] = 0;
-        if !incoming.is_spoilt {
-            self.completes(range);
-        }
+        self.completes(range);
         let server = usize::from(self.claims[range].node);
         self.tell(server, Message::Complete(of));
         if self.incoming.iter().all(Option::is_none) {
@@ -152,22 +146,14 @@ impl Node {
     }
 
     /// A worker wrote in a range in this second that another served by then: it is to go with what
-    /// is old, and where that has begun to go, in a walk that begins now. Where it cannot be told
-    /// any more from what came of who serves the range, that is to come anew.
+    /// is old, and where that has begun to go, in a walk that begins now.
     pub(super) fn wrote_late(&mut self, range: usize, second: u32) {
         self.touched[range] = self.touched[range].max(second);
-        if usize::from(self.claims[range].node) == self.me {
-            return;
-        }
-        match &mut self.incoming[range] {
-            Some(of) if of.stage == IncomingStage::Waiting => of.since = of.since.max(second + 1),
-            Some(of) => of.is_spoilt |= of.since <= second,
-            // Who serves the range sees that this node has it complete no more.
-            None if self.complete & 1 << range != 0 => self.may_miss(range),
-            None => {
-                self.stale[range] = self.stale[range].max(second + 1);
-                self.pass.drops &= !(1 << range);
-            }
+        let is_sent = self.incoming[range].is_some();
+        let is_mine = usize::from(self.claims[range].node) == self.me;
+        if !is_sent && !is_mine && self.complete & 1 << range == 0 {
+            self.stale[range] = self.stale[range].max(second + 1);
+            self.pass.drops &= !(1 << range);
         }
     }
 
@@ -379,7 +365,7 @@ impl Node {
             if let Some(incoming) = self.incoming[range]
                 && incoming.stage == IncomingStage::Walking
             {
-                self.has_caught_up(incoming);
+                self.has_caught_up(incoming.of);
             }
         }
         for range in bits(std::mem::take(&mut self.pass.drops)) {

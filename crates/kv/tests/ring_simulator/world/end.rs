@@ -96,8 +96,7 @@ impl World {
         for node in 0..self.nodes.len() {
             self.happen(Event::Back(node));
         }
-        let calm_until = self.calm_until.max(self.now);
-        let reached_at = self.unreached.iter().copied().fold(calm_until, u64::max);
+        let reached_at = self.unreached.iter().copied().fold(self.now, u64::max);
         self.go(reached_at);
         let until = self.now + WHOLE_WITHIN;
         let is_over = |world: &World| {

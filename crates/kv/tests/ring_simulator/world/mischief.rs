@@ -17,8 +17,7 @@ impl World {
         self.clog();
         self.flush();
         self.cut_from_etcd();
-        let is_unreached = self.unreached.iter().any(|until| *until > self.now);
-        if is_unreached || self.calm_until > self.now {
+        if self.unreached.iter().any(|until| *until > self.now) {
             // It goes on to confirm writes until its lease is over, and may be who has the only
             // copy if another goes.
             return self.push(200_000, Event::Mischief);
@@ -125,16 +124,13 @@ impl World {
         let is_leaving = self.nodes.iter().flatten().any(|live| live.is_leaving);
         let is_reached = self.unreached.iter().all(|until| *until <= self.now);
         let may = is_reached && self.nodes[victim].is_some() && !is_leaving && self.spare > 0;
-        let are_going = self.stopped.iter().all(|until| *until <= self.now);
-        let is_deaf = self.deaf.iter().flatten().any(|is_deaf| *is_deaf);
-        if may && are_going && !is_deaf && self.of_outages.percent(10) {
-            return self.have_outage(victim);
-        }
         if !may || !random.percent(20) {
             return;
         }
         self.counts.unreached += 1;
         let are_all = random.percent(25);
+        let are_going = self.stopped.iter().all(|until| *until <= self.now);
+        let is_deaf = self.deaf.iter().flatten().any(|is_deaf| *is_deaf);
         if (are_all || random.percent(25)) && are_going && !is_deaf {
             self.counts.outages += 1;
             // What one has nobody else may have for a while.
@@ -151,26 +147,6 @@ impl World {
         self.spare -= 1;
         self.unreached[victim] = self.now + lasts / 2 + random.below(3 * lasts);
         self.say(|| format!("node {victim} does not reach etcd"));
-    }
-
-    /// etcd is away until all leases are over, and is there for all again within a lease. Who comes
-    /// first may die soon: what it has the others have, too.
-    fn have_outage(&mut self, victim: usize) {
-        let Some(lasts) = self.leases.as_ref().map(|leases| leases.lasts) else {
-            return;
-        };
-        self.counts.outages += 1;
-        let random = &mut self.of_outages;
-        let over = lasts * 3 / 2 + random.below(2 * lasts);
-        for unreached in &mut self.unreached {
-            *unreached = self.now + over + random.below(lasts / 4);
-        }
-        self.unreached[victim] = self.now + over;
-        self.spare = 0;
-        let after = over + random.below(2_000_000);
-        self.calm_until = self.now + after;
-        self.push(after, Event::Die(victim, self.lives[victim]));
-        self.say(|| format!("etcd is away for {over} us, and node {victim} dies after {after}"));
     }
 
     /// Somebody removes the key of a node whose lease is there: others hear that it is not, and
