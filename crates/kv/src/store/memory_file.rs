@@ -29,6 +29,9 @@ const MAGIC: &[u8] = b"rhythm kv memory file\n";
 const HEAP: u64 = 2 << 20;
 /// Nobody but its user reads what is in the cache.
 const MODE: u32 = 0o600;
+/// What the metadata begin with, and what a system that stopped may have left in their place.
+const META_HEAD: [u8; 5] = *b"form ";
+const META_LOST: [u8; 5] = [0; 5];
 /// The longest metadata: a line for each segment that can be.
 const META_MAX: u64 = 256 << 20;
 const KEY: [u64; 2] = [0x7365_676d_656e_7473, 0x6174_2072_6573_7421];
@@ -168,6 +171,14 @@ fn open_meta(path: &Path) -> Result<File, FileError> {
         Err(TryLockError::WouldBlock) => return Err(FileError::InUse(path.to_owned())),
         Err(TryLockError::Error(error)) => return Err(failed(error)),
     }
+    let mut head = [0; META_HEAD.len()];
+    if metadata.len() > 0 {
+        // What can be read of it, and is not ours, stays as it is.
+        let is_read = file.read_exact_at(&mut head, 0);
+        if is_read.is_ok() && head != META_HEAD && head != META_LOST {
+            return Err(FileError::NotOurs(path.to_owned()));
+        }
+    }
     close_to_others(&file, &metadata).map_err(failed)?;
     Ok(file)
 }
@@ -269,7 +280,11 @@ impl MemoryFile {
         // What cannot be read says nothing.
         let read = (&self.meta).take(META_MAX).read_to_end(&mut bytes);
         let gone = self.meta.set_len(0).and_then(|()| self.meta.sync_all());
-        let gone = gone.and_then(|()| self.sync_folder());
+        let gone = match read {
+            Ok(0) => gone,
+            // It would come back with a name that is not there yet.
+            _ => gone.and_then(|()| self.sync_folder()),
+        };
         gone.map_err(|error| FileError::System {
             path: meta_of(&self.path),
             error,

@@ -522,7 +522,9 @@ impl World {
         };
         let now = self.time();
         let nodes = self.nodes.iter_mut();
-        let has: Vec<_> = nodes.map(|live| live.as_mut()?.value(number, now)).collect();
+        let has: Vec<_> = nodes
+            .map(|live| live.as_mut()?.value(number, now))
+            .collect();
         if has != before {
             let range = self.placement.range(key(number).as_bytes());
             self.say(|| format!("{} of range {range}: {has:?}", key(number)));

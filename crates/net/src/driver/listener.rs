@@ -170,7 +170,7 @@ impl Listener {
         let address = getsockname(&socket)?;
         let at = if let Ok(address) = SocketAddr::try_from(address.clone()) {
             sockopt::set_tcp_nodelay(&socket, nodelay)?;
-            bound_unsent(&socket)?;
+            bound_unsent(&socket);
             At::Tcp(address)
         } else if let Ok(address) = SocketAddrUnix::try_from(address) {
             At::Unix(name_of(&address).into())
@@ -262,7 +262,7 @@ pub(crate) fn bound(
         // datagrams this would let others in beside us.)
         sockopt::set_socket_reuseaddr(&socket, true)?;
         sockopt::set_tcp_nodelay(&socket, options.nodelay)?;
-        bound_unsent(&socket)?;
+        bound_unsent(&socket);
         if let Some(idle) = options.keepalive {
             sockopt::set_socket_keepalive(&socket, true)?;
             sockopt::set_tcp_keepidle(&socket, idle)?;
@@ -278,10 +278,10 @@ pub(crate) fn bound(
     Ok(socket)
 }
 
-/// Bounds what the kernel keeps of each accepted connection, which inherits it.
-fn bound_unsent(socket: &OwnedFd) -> Result<(), Errno> {
-    let set = SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_MAX);
-    set.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
+/// Bounds what the kernel keeps of each accepted connection, which inherits it. Where it has no such
+/// bound (for MPTCP, before Linux 6.9) all works as well.
+fn bound_unsent(socket: &OwnedFd) {
+    let _ = SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_MAX);
 }
 
 /// A new socket of the kind that `address` needs; it never blocks.

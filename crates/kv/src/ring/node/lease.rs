@@ -231,19 +231,10 @@ impl Node {
             self.is_alive(node) && now.since(self.peers[node].heard) < self.options.dead_after
         };
         self.knows_others(now)
-            && self.is_known_to_all()
             && !self.is_succeeded(now)
             && self.is_kept_by(now).is_none()
             && (self.options.lease.is_none()
                 || self.others().all(is_heard) && self.may_write_until() > now)
-    }
-
-    /// Whether those that are there know this life of the node. One that began anew before it was
-    /// missed, and by its clock is the earlier one, does not count yet with others: they may take
-    /// what the one before served, and know nothing of what this one takes.
-    fn is_known_to_all(&self) -> bool {
-        let mut others = self.others().filter(|node| self.is_alive(*node));
-        others.all(|node| self.peers[node].unheard.is_none())
     }
 
     /// This node begins to serve what a member may have that it does not hear: with a lease, that

@@ -81,6 +81,8 @@ pub(super) struct Lane<'a> {
     pub(super) has_written: bool,
     /// Commands are left so that others have their turn.
     pub(super) yields: bool,
+    /// How many commands were left.
+    pub(super) left: usize,
 }
 
 impl Lane<'_> {
@@ -200,6 +202,7 @@ impl Lane<'_> {
             client.is_closing = true;
         } else if let Some(at) = cut {
             let command = cohort.commands().list[at];
+            self.left = commands.end - at;
             let Some(rest) = cohort.leave(index, command.start as usize) else {
                 self.port.abort(self.id);
                 return false;

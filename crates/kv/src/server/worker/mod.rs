@@ -202,18 +202,18 @@ impl Worker {
                 if batch.is_empty() {
                     break;
                 }
-                let commands = self.cohort.commands().list.len() as u64;
-                counters.add(Counter::Commands, commands);
-                size += commands;
                 continue;
             };
             turn.make_way();
-            let source = self.cohort.part(index).source;
+            let part = self.cohort.part(index);
+            let source = part.source;
+            let mut executed = part.commands.len();
             match source {
                 Source::Connection(id) => {
                     let Some(client) = self.clients.get_mut(id) else {
                         continue;
                     };
+                    let was_stalled = client.is_stalled;
                     let limit = match self.held > held_max / 2 {
                         true => 0,
                         false => UNSENT_MAX,
@@ -229,14 +229,17 @@ impl Worker {
                         written: 0,
                         limit,
                         yields: false,
+                        left: 0,
                         stats: &mut stats,
                         classes: &mut self.classes,
                     };
                     let is_there = lane.run(&mut self.cohort, index, &store, &mut turn);
                     counters.add(Counter::BytesWritten, lane.written);
+                    // Those that are left are parsed again.
+                    executed -= lane.left;
                     if lane.yields {
                         counters.add(Counter::Yields, 1);
-                    } else if client.is_stalled {
+                    } else if client.is_stalled && !was_stalled {
                         counters.add(Counter::Stalls, 1);
                     }
                     client.moved = now;
@@ -267,7 +270,9 @@ impl Worker {
                     );
                 }
             }
+            size += executed as u64;
         }
+        counters.add(Counter::Commands, size);
         drop(turn);
         if let Some(ring) = &mut self.ring {
             ring.turn_ended(std::mem::take(&mut self.written), now);
