@@ -4,8 +4,8 @@
 //! is in it changes all the time. When the server ends in order, what refers to nothing is marked
 //! ([`super::items`]), all is synced, and last of all the metadata ([`super::meta`]) is written
 //! beside it, with a checksum of each segment. The next server empties that before it does anything
-//! else; compares the checksums, looks at each item in turn, and makes a new table of those that are
-//! valid, under a new secret. Items stay where they are, byte for byte.
+//! else; compares the checksums, looks at each item in turn, and makes a new table of those that
+//! are valid, under a new secret. Items stay where they are, byte for byte.
 //!
 //! Seconds go on as if the server had run all the while: the clock is begun where it stood, and
 //! what passed meanwhile by the calendar.

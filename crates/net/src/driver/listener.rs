@@ -278,8 +278,8 @@ pub(crate) fn bound(
     Ok(socket)
 }
 
-/// Bounds what the kernel keeps of each accepted connection, which inherits it. Where it has no such
-/// bound (for MPTCP, before Linux 6.9) all works as well.
+/// Bounds what the kernel keeps of each accepted connection, which inherits it. Where it has no
+/// such bound (for MPTCP, before Linux 6.9) all works as well.
 fn bound_unsent(socket: &OwnedFd) {
     let _ = SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_MAX);
 }

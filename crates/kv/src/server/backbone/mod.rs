@@ -12,7 +12,7 @@ mod coming;
 mod leaving;
 mod stations;
 
-use super::orders::{Forward, GRACE, Order, RingOrder, Told};
+use super::orders::{Forward, Order, RingOrder, Told};
 use crate::class::{Class, Classes};
 use crate::execute::{Parsed, Turn};
 use crate::lines::Lines;
@@ -38,6 +38,9 @@ use std::time::Duration;
 const UNTAKEN_MAX: usize = 16 << 20;
 /// Bytes of a frame beside the longest item's.
 const BESIDE_ITEM: usize = 256 << 10;
+/// How long clients have to take their answers, when others serve what this node did: as those of a
+/// server by itself at SIGTERM.
+const TAKEN_WITHIN: Duration = Duration::from_secs(2);
 /// How long a node that leaves waits, when its workers have ended, until others have what was sent
 /// to them.
 const DRAINED_WITHIN: Duration = Duration::from_secs(1);
@@ -310,7 +313,7 @@ impl Backbone {
                 } else {
                     tracing::warn!("no other node took over what this one serves");
                 }
-                self.shared.standing.end_at(now + GRACE);
+                self.shared.standing.end_at(now + TAKEN_WITHIN);
                 let workers = self.workers.iter();
                 workers.for_each(|worker| worker.send(Order::End));
                 End::HasLeft
