@@ -6,8 +6,8 @@
 //!                         for
 //! ```
 //!
-//! - [`Registration`] is a node's own place among them, in steps over a [`Store`]: without a thread
-//!   or a clock of its own. [`joining`] is how it comes to one.
+//! - [`Registration`] is a node's own place among them, in steps over a `Store`: without a thread
+//!   or a clock of its own. `joining.rs` is how it comes to one.
 //! - [`Kept`] is its threads, one that takes these steps and one that looks at the others' keys.
 //! - [`remove`] asks a node to leave.
 //!
