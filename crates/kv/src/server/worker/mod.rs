@@ -239,7 +239,8 @@ impl Worker {
                     executed -= lane.left;
                     if lane.yields {
                         counters.add(Counter::Yields, 1);
-                    } else if client.is_stalled && !was_stalled {
+                    } else if client.is_stalled && (executed > 0 || !was_stalled) {
+                        // One that was looked at again and found no room waits on.
                         counters.add(Counter::Stalls, 1);
                     }
                     client.moved = now;
