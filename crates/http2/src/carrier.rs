@@ -88,12 +88,15 @@ pub(crate) struct Carrier {
     pub(crate) is_paused: bool,
     /// Nothing is taken in any more; what is held goes, then it is closed.
     pub(crate) is_closing: bool,
+    /// Its peer is to begin nothing more, and is told so once it has greeted.
+    pub(crate) is_leaving: bool,
     over: Option<Over>,
     patience: u32,
     /// Its peer was told to stop, of which the log has not told.
     pub(crate) is_sent_away: bool,
     streams_max: usize,
-    /// When it had a stream last, or begun; where bytes are held, when the socket took some.
+    /// When it had a stream last, or begun; where bytes are held, when the socket took some; where
+    /// it is leaving, when something was sent.
     pub(crate) since: Time,
     figures: Arc<Figures>,
 }
@@ -133,6 +136,7 @@ impl Carrier {
             is_busy: false,
             is_paused: false,
             is_closing: false,
+            is_leaving: false,
             over: None,
             patience: PATIENCE,
             is_sent_away: false,
@@ -218,8 +222,19 @@ impl Carrier {
         self.say_farewell();
     }
 
-    /// Tells the peer to begin nothing more.
-    pub(crate) fn say_farewell(&mut self) {
+    /// Whether h2 has something of an answer that the handler is done with: its peer gives no room
+    /// for it.
+    pub(crate) fn has_unsent(&self) -> bool {
+        matches!(&self.protocol, Protocol::Open(connection) if connection.has_streams())
+    }
+
+    /// Tells the peer to begin nothing more, now or when it has greeted.
+    pub(crate) fn leave(&mut self) {
+        self.is_leaving = true;
+        self.say_farewell();
+    }
+
+    fn say_farewell(&mut self) {
         if let Protocol::Open(connection) = &mut self.protocol {
             connection.graceful_shutdown();
         }
@@ -243,6 +258,7 @@ impl Carrier {
     ) -> Option<Over> {
         let cx = &mut Context::from_waker(Waker::noop());
         let was_blocked = self.is_blocked();
+        let mut has_sent = false;
         loop {
             self.poll(cx, now);
             if self.asked.len() > self.streams_max && self.forget_resets(cx) {
@@ -254,6 +270,7 @@ impl Carrier {
             let has_written = self
                 .pipe
                 .take_output(|bytes| flushed = held.send(port, id, bytes));
+            has_sent |= has_written;
             self.pipe.set_full(self.is_blocked());
             if flushed == Flushed::Gone {
                 self.over = Some(Over::Gone);
@@ -261,6 +278,9 @@ impl Carrier {
             if !has_written || self.is_blocked() || self.over == Some(Over::Gone) {
                 break;
             }
+        }
+        if has_sent && self.is_leaving {
+            self.since = now;
         }
         match self.is_blocked() {
             false => self.queued = 0,
@@ -278,7 +298,12 @@ impl Carrier {
         if let Protocol::Greeting(handshake) = &mut self.protocol {
             match Pin::new(handshake).poll(cx) {
                 Poll::Pending => return,
-                Poll::Ready(Ok(connection)) => self.protocol = Protocol::Open(connection),
+                Poll::Ready(Ok(connection)) => {
+                    self.protocol = Protocol::Open(connection);
+                    if self.is_leaving {
+                        self.say_farewell();
+                    }
+                }
                 Poll::Ready(Err(_)) => self.end(),
             }
         }

@@ -32,6 +32,7 @@
 
 mod answer;
 mod carrier;
+mod ending;
 mod figures;
 mod multiplexed;
 mod options;

@@ -21,7 +21,7 @@ const IDLE_ROUNDS: usize = 4;
 
 /// A handler whose clients may speak HTTP/2, too.
 pub struct Multiplexed<H> {
-    handler: H,
+    pub(crate) handler: H,
     pub(crate) state: State,
     /// The handler was told something behind which nothing has told it that this was all.
     owes_idle: bool,
@@ -157,6 +157,9 @@ impl<H: Handler> Multiplexed<H> {
         } = &self.state;
         let client = (plain.peer, (options.client)(plain.peer, id));
         let mut carrier = Carrier::new(plain.role, client, options, figures.clone(), now);
+        if self.state.draining.is_some() {
+            carrier.leave();
+        }
         carrier.take_in(PREFACE);
         carrier.take_in(rest);
         self.state
@@ -170,23 +173,6 @@ impl<H: Handler> Multiplexed<H> {
             handler.ended(port, plain.inner, how, now)
         });
         self.state.mark(id);
-    }
-
-    /// The handler is done: so are the carriers.
-    fn end_all(&mut self, port: &mut dyn Port) {
-        let now = self.state.now;
-        for id in self.state.carriers() {
-            let over = self.state.carrier(id).and_then(|it| match it.is_closing {
-                true => None,
-                false => {
-                    it.say_last_word();
-                    it.drive(port, id, now).or(Some(Over::Ended))
-                }
-            });
-            if let Some(over) = over {
-                self.end(port, id, over);
-            }
-        }
     }
 }
 
@@ -371,9 +357,7 @@ impl<H: Handler> Handler for Multiplexed<H> {
                 break;
             }
         }
-        if self.state.carriers > 0 && self.handler.finished() {
-            self.end_all(port);
-        }
+        self.see_to_the_end(port);
     }
 
     fn turn_ended(&mut self, now: Time) {
@@ -384,8 +368,9 @@ impl<H: Handler> Handler for Multiplexed<H> {
         if self.owes_idle || !self.state.busy.is_empty() {
             return Some(Time::ZERO);
         }
-        let times = [self.handler.wake_at(), self.state.timers.wake_at()];
-        times.into_iter().flatten().min()
+        let carriers = [self.state.timers.wake_at(), self.state.ends_at()];
+        let times = carriers.into_iter().chain([self.handler.wake_at()]);
+        times.flatten().min()
     }
 
     fn finished(&self) -> bool {

@@ -161,20 +161,3 @@ impl Port for StreamsPort<'_> {
         self.port.wall_clock()
     }
 }
-
-impl State {
-    /// Tells all peers to begin nothing more.
-    pub(crate) fn drain(&mut self) {
-        if std::mem::replace(&mut self.is_draining, true) {
-            return;
-        }
-        let now = self.now;
-        for id in self.carriers() {
-            if let Some(carrier) = self.carrier(id) {
-                carrier.say_farewell();
-                carrier.since = now;
-            }
-            self.mark(id);
-        }
-    }
-}

@@ -38,17 +38,13 @@ impl<H: Handler> Multiplexed<H> {
 
     /// Moves one carrier on, and tells the handler what came of it.
     fn serve(&mut self, port: &mut dyn Port, id: ConnectionId) {
-        let (now, is_draining) = (self.state.now, self.state.is_draining);
+        let now = self.state.now;
         let Some(carrier) = self.state.carrier(id) else {
             return;
         };
         carrier.is_busy = false;
         if carrier.is_closing {
             return;
-        }
-        if is_draining {
-            // Also where it had not greeted when all others were told.
-            carrier.say_farewell();
         }
         let over = carrier.drive(port, id, now);
         if std::mem::take(&mut carrier.is_sent_away) {

@@ -1,6 +1,7 @@
 //! What is kept of connections beside the handler: by the driver's names and by the handler's.
 
 use crate::carrier::{Asked, Carrier};
+use crate::ending::{FAREWELL, LAST_MOMENT};
 use crate::figures::Figures;
 use crate::options::Options;
 use crate::ready::Mark;
@@ -69,8 +70,10 @@ pub(crate) struct State {
     pub(crate) busy: VecDeque<ConnectionId>,
     /// Until when a carrier may go on as it does, by slot.
     pub(crate) timers: TimerWheel,
-    /// No more clients are let in.
-    pub(crate) is_draining: bool,
+    /// Since when no more clients are let in, and all are told to begin nothing more.
+    pub(crate) draining: Option<Time>,
+    /// Since when the handler is done, as long as it is.
+    pub(crate) finished: Option<Time>,
     pub(crate) now: Time,
     /// Lines of the log about clients that were told to stop.
     sent_away: Sparse,
@@ -92,7 +95,8 @@ impl State {
             has_place: false,
             busy: VecDeque::new(),
             timers: TimerWheel::new(now),
-            is_draining: false,
+            draining: None,
+            finished: None,
             now,
             sent_away: Sparse::default(),
         }
@@ -190,6 +194,7 @@ impl State {
     /// Takes requests of a carrier that have come among those under way. Those for which its client
     /// has no share are refused: its peer may ask again.
     pub(crate) fn admit(&mut self, id: ConnectionId) {
+        let may = !self.takes_no_more();
         let State {
             outer,
             under_way,
@@ -203,7 +208,7 @@ impl State {
         // Some were taken back meanwhile.
         (asked..carrier.admitted).for_each(|_| under_way.give(client));
         let before = carrier.admitted.min(asked);
-        let may = !carrier.is_parting;
+        let may = may && !carrier.is_parting;
         let admitted = (before..asked).take_while(|_| may && under_way.take(client));
         carrier.admitted = before + admitted.count();
         carrier.may_begin |= carrier.admitted > before;
@@ -431,16 +436,17 @@ impl State {
 
     /// Has the carrier's time run as is due now.
     pub(crate) fn set_timer(&mut self, id: ConnectionId) {
-        let (idle, stall) = (self.options.idle, self.options.stall);
-        let idle = match self.is_draining {
-            true => idle.min(FAREWELL),
-            false => idle,
+        let Options { idle, stall, .. } = self.options;
+        let (idle, stall) = match self.draining.is_some() {
+            true => (idle.min(FAREWELL), stall.min(LAST_MOMENT)),
+            false => (idle, stall),
         };
         let Some(carrier) = self.carrier(id) else {
             return;
         };
+        let is_owed = carrier.is_leaving && carrier.is_idle() && carrier.has_unsent();
         let deadline = match carrier.asked.front() {
-            _ if carrier.is_blocked() => Some(carrier.since + stall),
+            _ if carrier.is_blocked() || is_owed => Some(carrier.since + stall),
             _ if carrier.is_idle() => Some(carrier.since + idle),
             waiting => waiting.map(|asked| asked.since + WAIT_MAX),
         };
@@ -463,5 +469,3 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 pub(crate) const WIDE_MAX: usize = 64;
 /// So many that wait for that are looked at, at once.
 const RETRIES: usize = 8;
-/// For how long a peer that was told to begin nothing more may be silent.
-const FAREWELL: Duration = Duration::from_millis(500);

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod contents;
+mod ending;
 mod requests;
 
 use crate::pipe::Pipe;

@@ -60,34 +60,6 @@ fn a_request_that_is_taken_back_is_ended() {
 }
 
 #[test]
-fn the_end_waits_for_what_is_under_way() {
-    let mut world = World::new(
-        Echo {
-            is_silent: true,
-            ..Echo::default()
-        },
-        OPTIONS,
-    );
-    let asked = world.ask(get("/"), true).0;
-    world.run();
-    world.server.listeners_closed();
-    world.run();
-    assert!(world.port.connections.contains_key(&ID));
-    let id = *world.echo().came.keys().next().expect("it is there");
-    world.server.behind_mut().is_silent = false;
-    let now = world.now;
-    world.server.handle(&mut world.port, now, |echo, port| {
-        echo.received(port, id, b"", now)
-    });
-    world.answer(asked).unwrap();
-    world.run();
-    world.server.behind_mut().is_finished = true;
-    world.run();
-    assert!(world.server.finished());
-    assert!(world.port.connections.is_empty());
-}
-
-#[test]
 fn what_does_not_begin_as_http2_does_goes_through_as_it_is() {
     let whole = b"PRI * HTTP/1.1\r\ncontent-length: 2\r\n\r\nab";
     for piece in 1..whole.len() {
