@@ -245,16 +245,21 @@ impl SessionArray {
     }
 
     /// What a session keeps is changed here, and the store is told of that, which takes until then
-    /// at most: so long what the store says is older than what is here.
-    pub fn changes(&self, id: &SessionId, until: Millis) {
-        self.of_shared(id, |shared, here| shared.set(here.slot, here.secret, until));
+    /// at most: so long what the store says is older than what is here. Gives the change's mark,
+    /// for [`changed`](Self::changed), which grows with each change of a session.
+    pub fn changes(&self, id: &SessionId, until: Millis) -> Millis {
+        let mut mark = until;
+        self.of_shared(id, |shared, here| {
+            mark = shared.mark(here.slot, here.secret, until);
+        });
+        mark
     }
 
-    /// The store has that change: at this time it has what is here, unless it is being changed
-    /// again.
-    pub fn changed(&self, id: &SessionId, until: Millis, at: Millis) {
+    /// The store has the change of this mark: at this time it has what is here, unless it is being
+    /// changed again.
+    pub fn changed(&self, id: &SessionId, mark: Millis, at: Millis) {
         self.of_shared(id, |shared, here| {
-            shared.replace(here.slot, here.secret, until, at)
+            shared.replace(here.slot, here.secret, mark, at)
         });
     }
 

@@ -33,6 +33,8 @@ pub(super) struct Shared {
     places: Box<[AtomicU32]>,
     /// For each slot: the time, plus 1, and a part of the secret of the session it is of.
     confirmed: Box<[AtomicU64]>,
+    /// For each slot: the mark of the last change of its session.
+    marks: Box<[AtomicU64]>,
     /// Halves of the secrets of sessions that have ended here of late: what was asked about one
     /// before the store knew that may be answered after it.
     ended: Box<[AtomicU64]>,
@@ -40,7 +42,7 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Bytes for each slot.
-    pub(super) const BYTES: usize = 2 * size_of::<AtomicU32>() + size_of::<AtomicU64>();
+    pub(super) const BYTES: usize = 2 * size_of::<AtomicU32>() + 2 * size_of::<AtomicU64>();
 
     /// None yet, for this many slots.
     pub(super) fn new(capacity: u32) -> Shared {
@@ -48,6 +50,7 @@ impl Shared {
         Shared {
             places: (0..2 * capacity).map(|_| AtomicU32::new(0)).collect(),
             confirmed: (0..capacity).map(|_| AtomicU64::new(0)).collect(),
+            marks: (0..capacity).map(|_| AtomicU64::new(0)).collect(),
             ended: (0..ENDED).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -114,6 +117,22 @@ impl Shared {
                 Err(now) => word = now,
             }
         }
+    }
+
+    /// The session of this secret is changed, and counts as there until a time: the change's mark,
+    /// which is that time, or later where a change before had it. No two changes of a slot's
+    /// sessions have the same, so what becomes of one says nothing of another that began in the
+    /// same millisecond.
+    pub(super) fn mark(&self, slot: u32, secret: Secret, until: u64) -> u64 {
+        let next = |last: u64| until.max(last.saturating_add(1)).min(TIME_MAX);
+        let last = &self.marks[slot as usize];
+        let before = last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
+            Some(next(last))
+        });
+        let mark = next(before.unwrap_or_else(|last| last));
+        // A later change may have been quicker: its mark stays.
+        self.confirm(slot, secret, mark);
+        mark
     }
 
     /// The time at which it was there is this one, whatever it was before.

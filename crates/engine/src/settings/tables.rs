@@ -172,7 +172,7 @@ section! {
         cookie: String = "rhythm_session".to_owned(); text(cookie_name),
         /// Mark the cookie Secure: behind a proxy that speaks TLS.
         cookie_secure: bool = false; switch().flag("secure-cookie"),
-        /// Sessions at once, of 48 bytes each, and 16 more with `store`. A sign-in beyond them
+        /// Sessions at once, of 48 bytes each, and 24 more with `store`. A sign-in beyond them
         /// answers 503.
         sessions_max: u32 = 262_144; count(1, 1 << 28).restart().was("capacity"),
         /// What a session keeps beside its user, by name: `"int"`, `"bool"` or `"text(40)"`, a text

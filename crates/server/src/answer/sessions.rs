@@ -76,8 +76,8 @@ pub(crate) struct ToKeep {
     pub(crate) writes: Vec<StoreWrite>,
     /// The session that began: it is over if the store does not have it.
     begun: Option<SessionId>,
-    /// The session that keeps something else, and until when the store may take for that: if it
-    /// does not have it, what it has is to be asked for.
+    /// The session that keeps something else, and the mark of that change: if the store does not
+    /// have it, what it has is to be asked for.
     changed: Option<(SessionId, Millis)>,
     /// Sessions that end: if the store does not know that, they go on.
     ended: Vec<SessionId>,
@@ -209,7 +209,7 @@ impl Sessions {
         match &to_keep.changed {
             // Who asks in this very millisecond may come from another machine, where more was
             // changed meanwhile: what he is told counts.
-            Some((id, until)) if is_there => self.array.changed(id, *until, milliseconds(now)),
+            Some((id, mark)) if is_there => self.array.changed(id, *mark, milliseconds(now)),
             Some((id, _)) => {
                 self.array.destroy(id);
             }
@@ -279,10 +279,10 @@ impl Sessions {
         if let Some(user) = self.array.user_of(&here) {
             let timeout = u64::try_from(asked.store_timeout.as_millis()).unwrap_or(u64::MAX);
             let until = now.saturating_add(timeout.saturating_add(1));
-            self.array.changes(&here, until);
+            let mark = self.array.changes(&here, until);
             self.keeps(What::Changes, &here, user, asked.stored);
             self.store(asked.stored, &here);
-            self.told.changed = Some((*id, until));
+            self.told.changed = Some((*id, mark));
         }
         Ok(())
     }

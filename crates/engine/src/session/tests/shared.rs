@@ -159,7 +159,7 @@ fn what_is_changed_here_is_newer_than_what_was_asked_for_before() {
         array.is_confirmed(&id, 9),
         "no look-up that is late makes it older"
     );
-    array.changes(&id, 110);
+    assert_eq!(array.changes(&id, 110), 110);
     array.confirm(&id, 20);
     assert!(
         array.is_confirmed(&id, 109),
@@ -174,6 +174,20 @@ fn what_is_changed_here_is_newer_than_what_was_asked_for_before() {
     assert!(array.is_confirmed(&id, 149));
     array.changed(&id, 150, 50);
     assert!(!array.is_confirmed(&id, 50));
+    // Also where they were made in one millisecond, and whichever the store has first.
+    let marks = [(); 2].map(|()| array.changes(&id, 160));
+    assert!(marks[0] < marks[1], "{marks:?}");
+    array.changed(&id, marks[0], 55);
+    assert!(array.is_confirmed(&id, 159), "the later is under way");
+    array.changed(&id, marks[1], 56);
+    assert!(array.is_confirmed(&id, 55) && !array.is_confirmed(&id, 56));
+    // Nor does one that is late end what began when the later was done, or had failed.
+    let [first, second] = [(); 2].map(|()| array.changes(&id, 170));
+    array.changed(&id, second, 60);
+    array.doubt(&id);
+    let third = array.changes(&id, 170);
+    array.changed(&id, first, 61);
+    assert!(third > second && array.is_confirmed(&id, 169));
     array.doubt(&id);
     assert!(!array.is_confirmed(&id, 0));
     array.changes(&id, u64::MAX);
