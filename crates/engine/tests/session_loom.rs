@@ -327,3 +327,24 @@ fn a_change_that_is_late_leaves_the_next_session_as_it_is() {
         assert_eq!(word, [5]);
     });
 }
+
+#[test]
+fn two_changes_at_once_have_marks_of_their_own() {
+    check(2, || {
+        let array = Arc::new(SessionArray::with(SessionRules {
+            is_shared: true,
+            ..SessionRules::new(1, TIMEOUT)
+        }));
+        let id = array.create(7, 1, 0).unwrap();
+        let other = array.clone();
+        let rival = thread::spawn(move || other.changes(&id, 100));
+        let mine = array.changes(&id, 100);
+        let theirs = rival.join().unwrap();
+        assert_ne!(mine, theirs);
+        // What the store says of the earlier ends nothing.
+        array.changed(&id, mine.min(theirs), 5);
+        assert!(array.is_confirmed(&id, 99));
+        array.changed(&id, mine.max(theirs), 6);
+        assert!(array.is_confirmed(&id, 5) && !array.is_confirmed(&id, 6));
+    });
+}

@@ -124,12 +124,15 @@ impl Shared {
     /// sessions have the same, so what becomes of one says nothing of another that began in the
     /// same millisecond.
     pub(super) fn mark(&self, slot: u32, secret: Secret, until: u64) -> u64 {
-        let next = |last: u64| until.max(last.saturating_add(1)).min(TIME_MAX);
         let last = &self.marks[slot as usize];
-        let before = last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
-            Some(next(last))
-        });
-        let mark = next(before.unwrap_or_else(|last| last));
+        let mut before = last.load(Ordering::Relaxed);
+        let mark = loop {
+            let mark = until.max(before.saturating_add(1)).min(TIME_MAX);
+            match last.compare_exchange(before, mark, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => break mark,
+                Err(now) => before = now,
+            }
+        };
         // A later change may have been quicker: its mark stays.
         self.confirm(slot, secret, mark);
         mark
