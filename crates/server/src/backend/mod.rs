@@ -160,9 +160,10 @@ pub trait Backend: ConnectionOwner {
     /// embedded backend.
     fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time);
 
-    /// How many calls of one who asks it has taken over and not told of. Of several who ask the
-    /// same, the one with the fewest asks.
-    fn under_way_of(&self, asker: u64) -> usize {
+    /// How many bytes are kept of the calls of one who asks that it has taken over and not told of;
+    /// more than of anybody where it takes no further ones of his. Of several who ask the same, the
+    /// one with the fewest asks.
+    fn held_of(&self, asker: u64) -> usize {
         let _ = asker;
         0
     }

@@ -688,7 +688,7 @@ impl NamedBackend {
     /// have asked besides.
     fn follow(&mut self, ask: &mut Ask, query: Key, asker: Asker) {
         self.together.follow(ask.key, query);
-        ask.asker = self.less_under_way(ask.asker, asker);
+        ask.asker = self.who_holds_less(ask.asker, asker);
     }
 
     /// Makes queries one, so many at most.
@@ -709,7 +709,7 @@ impl NamedBackend {
                 Some(last) if of_last.len() < most && bytes + more <= MERGED_BYTES_MAX => {
                     let last: &mut Ask = last;
                     last.count += 1;
-                    last.asker = self.less_under_way(last.asker, ask.asker);
+                    last.asker = self.who_holds_less(last.asker, ask.asker);
                     of_last.push(key);
                     bytes += more;
                 }
@@ -732,10 +732,10 @@ impl NamedBackend {
         }
     }
 
-    /// The one of two who ask with less under way.
-    fn less_under_way(&self, one: Asker, other: Asker) -> Asker {
-        let under_way = |asker: Asker| self.backend.under_way_of(asker.number);
-        match one.number != other.number && under_way(other) < under_way(one) {
+    /// The one of two who ask of whose calls the backend keeps less: it is bounded in bytes, too.
+    fn who_holds_less(&self, one: Asker, other: Asker) -> Asker {
+        let held = |asker: Asker| self.backend.held_of(asker.number);
+        match one.number != other.number && held(other) < held(one) {
             true => other,
             false => one,
         }

@@ -20,7 +20,8 @@
 //! and nobody else's doing. Hence failures are counted by who asked and by what was asked, each in
 //! a table of fixed size: one user whose every call fails, or one statement that is wrong, is one
 //! slot among those that are answered well, however often it is tried. Counts are halved as time
-//! passes.
+//! passes. Where calls that fail open it, those that are answered well go on as before
+//! (`spared.rs`): two of three that fail are no reason to refuse the third.
 //!
 //! Where nobody asks, nothing is tried: the pool opens a connection itself then, if that is what
 //! could not be done, and one that stands closes the circuit. After failures of calls nothing but
@@ -32,6 +33,7 @@
 
 mod news;
 mod outcomes;
+mod spared;
 #[cfg(test)]
 mod tests;
 mod trials;
@@ -43,6 +45,7 @@ use news::Failing;
 pub(super) use news::Named;
 use outcomes::Outcomes;
 use rhythm_net::Time;
+use spared::Spared;
 use std::io::ErrorKind;
 use std::time::Duration;
 use trials::Trials;
@@ -98,6 +101,8 @@ pub(super) struct Circuit {
     /// While it is anything but closed.
     failing: Option<Failing>,
     outcomes: Outcomes,
+    /// Calls that it lets through, whatever it is.
+    spared: Spared,
     /// Attempts at a connection that failed, since one was opened.
     unreachable: u32,
 }
@@ -114,6 +119,7 @@ impl Circuit {
             is_calm: false,
             failing: None,
             outcomes: Outcomes::none(Time::ZERO),
+            spared: Spared::none(),
             unreachable: 0,
         }
     }
@@ -130,6 +136,9 @@ impl Circuit {
 
     /// Whether a query of this one, by this call, may go. After the cool-down some may, as trials.
     pub(super) fn admit(&mut self, asker: u64, call: CallNumber, now: Time) -> bool {
+        if self.spared.has(call) {
+            return true;
+        }
         let calm = CALM * self.options.window;
         match &self.state {
             State::Closed => return true,
@@ -174,6 +183,7 @@ impl Circuit {
     fn close(&mut self) {
         // What the last trials told counts: of the calls that fail more come at once.
         self.state = State::Closed;
+        self.spared = Spared::none();
         if self.failing.take().is_some_and(Failing::end) {
             let Named { service, backend } = &self.named;
             let service = service.as_deref();
@@ -201,8 +211,8 @@ impl Circuit {
 
     /// A query was answered by a backend in order, whatever the answer.
     pub(super) fn succeeded(&mut self, query: &Taken, now: Time) {
-        if self.is_open() {
-            // An answer to a query from before: the cool-down stands.
+        // An answer to a query from before tells nothing either: the cool-down stands.
+        if self.spared.count(query, true, self.options.window, now) || self.is_open() {
             return;
         }
         self.outcomes.count(query, true, self.options.window, now);
@@ -215,7 +225,7 @@ impl Circuit {
 
     /// A query failed.
     pub(super) fn failed(&mut self, query: &Taken, cause: Cause, now: Time) {
-        if self.is_open() {
+        if self.spared.count(query, false, self.options.window, now) || self.is_open() {
             return;
         }
         self.outcomes.count(query, false, self.options.window, now);
@@ -226,9 +236,14 @@ impl Circuit {
     }
 
     fn open(&mut self, cause: Cause, now: Time) {
+        let is_unreachable = matches!(cause, Cause::Unreachable(_));
         self.state = State::Open {
             until: now + self.options.cool_down,
-            is_unreachable: matches!(cause, Cause::Unreachable(_)),
+            is_unreachable,
+        };
+        self.spared = match is_unreachable {
+            true => Spared::none(),
+            false => Spared::of(&self.outcomes, now + self.options.window),
         };
         self.is_calm = false;
         if self.failing.is_some() {
@@ -238,15 +253,33 @@ impl Circuit {
         self.failing = Some(failing);
         if is_first {
             let Named { service, backend } = &self.named;
-            tracing::warn!(
-                service = service.as_deref(),
-                backend = &**backend,
-                cause = cause.to_string(),
-                cure = cause.cure(),
-                "the backend fails: its requests are answered 503, but for some tries every {:?}",
-                self.options.cool_down,
-            );
+            let (service, backend) = (service.as_deref(), &**backend);
+            let (cause, cure) = (cause.to_string(), cause.cure());
+            let every = self.options.cool_down;
+            match self.spared.is_any() {
+                false => tracing::warn!(
+                    service,
+                    backend,
+                    cause,
+                    cure,
+                    "the backend fails: its requests are answered 503, but for some tries every \
+                     {every:?}"
+                ),
+                true => tracing::warn!(
+                    service,
+                    backend,
+                    cause,
+                    cure,
+                    "most calls of the backend fail: they are answered 503, but for some tries \
+                     every {every:?}; those that it answers go on"
+                ),
+            }
         }
+    }
+
+    /// Whether a query by this call is refused, whoever asks.
+    pub(super) fn refuses_all(&self, call: CallNumber) -> bool {
+        self.is_open() && !self.spared.has(call)
     }
 
     /// When a connection is to be opened to see whether one can be, as nobody has asked since the
@@ -287,7 +320,7 @@ impl Circuit {
         self.is_calm = true;
     }
 
-    /// Is it open: is nothing to be sent?
+    /// Is it open: is nothing to be sent, but what is [spared](Circuit::refuses_all)?
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state, State::Open { .. })
     }

@@ -35,9 +35,14 @@ impl Done {
             || !of_his.may_have(bytes, left)
     }
 
-    /// How many queries of this one there are.
-    pub(super) fn under_way_of(&self, asker: u64) -> usize {
-        self.under_way_of.of(asker).calls
+    /// How many bytes are kept of this one's queries; the most there can be where he has as many
+    /// queries as he may. Each takes some, so who has fewer bytes has few queries, too.
+    pub(super) fn held_of(&self, asker: u64, options: &PoolOptions) -> usize {
+        let of_his = self.under_way_of.of(asker);
+        match of_his.calls >= options.share.calls_max {
+            true => usize::MAX,
+            false => of_his.bytes,
+        }
     }
 
     /// The beginning of a query of so many bytes.
@@ -96,5 +101,28 @@ impl Done {
         query.retries += 1;
         query.is_alone |= W::IN_ORDER && query.retries >= options.retries_max;
         Some(query)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_the_fewest_bytes_asks_unless_he_has_all_the_calls_he_may() {
+        let mut options = PoolOptions::default();
+        options.share.calls_max = 3;
+        options.held_max = 3_000;
+        let mut done = Done::default();
+        done.take_over(1_000, 1);
+        done.take_over(10, 2);
+        done.take_over(10, 2);
+        // One with few calls may have no room for another.
+        assert!(done.is_full(900, 1, &options) && !done.is_full(900, 2, &options));
+        assert!(done.held_of(2, &options) < done.held_of(1, &options));
+        assert_eq!(done.held_of(3, &options), 0);
+        done.take_over(10, 2);
+        assert!(done.is_full(1, 2, &options) && !done.is_full(1, 1, &options));
+        assert!(done.held_of(2, &options) > done.held_of(1, &options));
     }
 }

@@ -192,6 +192,10 @@ impl<W: Wire> ConnectionPool<W> {
 
     /// Refuses what waits, as the circuit is open.
     pub(super) fn refuse_waiting(&mut self) {
-        self.fail_waiting(Cause::LeftAlone.at(None));
+        let (done, circuit) = (&mut self.done, &self.circuit);
+        (self.waiting).extract(
+            |query| circuit.refuses_all(query.call.number()),
+            |query| done.tell(query, Err(Cause::LeftAlone.at(None))),
+        );
     }
 }

@@ -225,8 +225,9 @@ impl<W: Wire> ConnectionPool<W> {
             }
         }
         let has_slow = !self.waiting.is_empty() && self.has_slow(now);
+        let mut has_refused = false;
         loop {
-            if self.circuit.is_open() {
+            if self.circuit.is_open() && !std::mem::replace(&mut has_refused, true) {
                 self.refuse_waiting();
             }
             if self.waiting.is_empty() {
@@ -523,8 +524,8 @@ impl<W: Wire> Backend for ConnectionPool<W> {
         self.has_news = true;
     }
 
-    fn under_way_of(&self, asker: u64) -> usize {
-        self.done.under_way_of(asker)
+    fn held_of(&self, asker: u64) -> usize {
+        self.done.held_of(asker, &self.options)
     }
 
     fn takes_fields(&self) -> bool {

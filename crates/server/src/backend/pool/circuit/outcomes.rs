@@ -41,6 +41,11 @@ impl Table {
         })
     }
 
+    /// Slots that more went well of than failed.
+    fn well(&self) -> u64 {
+        self.slots(|[failed, well]| well > failed)
+    }
+
     /// Slots with more failures than others.
     fn failing(&self) -> u64 {
         self.slots(|[failed, well]| failed > well)
@@ -92,6 +97,16 @@ impl Outcomes {
     /// How many slots of those who asked have more failures than others.
     pub(super) fn askers_failing(&self) -> u32 {
         self.askers.failing().count_ones()
+    }
+
+    /// The slots of calls that mostly fail.
+    pub(super) fn calls_failing(&self) -> u64 {
+        self.calls.failing()
+    }
+
+    /// The slots of calls that mostly go well.
+    pub(super) fn calls_well(&self) -> u64 {
+        self.calls.well()
     }
 
     /// Whether the backend as a whole fails.

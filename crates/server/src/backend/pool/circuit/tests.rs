@@ -8,10 +8,10 @@ fn at(ms: u64) -> Time {
     Time::ZERO + Duration::from_millis(ms)
 }
 
-/// Queries of two calls, by many.
+/// Queries of three calls, by many.
 struct Bank {
     circuit: Circuit,
-    calls: [Asked; 2],
+    calls: [Asked; 3],
 }
 
 impl Bank {
@@ -24,7 +24,7 @@ impl Bank {
         };
         Bank {
             circuit: Circuit::new("bank", options),
-            calls: [0, 1].map(|number| Asked::new(call(&["a"], true), CallNumber(number))),
+            calls: [0, 1, 2].map(|number| Asked::new(call(&["a"], true), CallNumber(number))),
         }
     }
 
@@ -99,6 +99,43 @@ fn no_statement_opens_it_where_another_is_answered() {
         }
     }
     assert!(!bank.circuit.refuses());
+}
+
+#[test]
+fn a_call_that_is_answered_goes_on_where_two_others_fail() {
+    let mut bank = Bank::new();
+    (0..5).for_each(|_| bank.well(77, 2, 0));
+    (0..10).for_each(|i| bank.fail(i, i as usize % 2, 1));
+    assert!(bank.circuit.is_open() && bank.circuit.fails());
+    assert!(!bank.admit_to(99, 0, at(2)) && !bank.admit_to(99, 1, at(2)));
+    // However often it is asked, and answered: that closes nothing.
+    for ms in 2..5000 {
+        assert!(bank.admit_to(99, 2, at(ms)), "{ms}");
+        bank.well(99, 2, ms);
+        if ms > 100 && ms % 100 == 50 {
+            let tried = (0..50).filter(|asker| bank.admit_to(*asker, 0, at(ms)));
+            assert_eq!(tried.count(), 4, "{ms}");
+            (0..4).for_each(|asker| bank.fail(asker, 0, ms));
+        }
+        assert!(bank.circuit.refuses(), "{ms}");
+    }
+    // When it fails as well it is refused with the others.
+    let mut bank = Bank::new();
+    (0..5).for_each(|_| bank.well(77, 2, 0));
+    (0..10).for_each(|i| bank.fail(i, i as usize % 2, 1));
+    bank.well(1, 2, 2);
+    bank.fail(2, 2, 2);
+    assert!(bank.admit_to(99, 2, at(2)));
+    bank.fail(3, 2, 2);
+    assert!(!bank.admit_to(99, 2, at(2)));
+    // Nor does it go on where nobody can be reached.
+    let mut bank = Bank::new();
+    (0..5).for_each(|_| bank.well(77, 2, 0));
+    for _ in 0..3 {
+        bank.circuit
+            .unreachable(ErrorKind::ConnectionRefused, at(1));
+    }
+    assert!(!bank.admit_to(99, 2, at(1)));
 }
 
 #[test]
