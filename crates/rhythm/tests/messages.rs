@@ -388,6 +388,7 @@ fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
             &[
                 "page=\"here\" step=1 backend=\"here\"",
                 "column 1 of a row is no integer",
+                "column=\"x\"",
             ],
         ),
         (

@@ -118,6 +118,18 @@ pub enum Misfit {
     NotOneRow,
 }
 
+impl Misfit {
+    /// Which column it is about, if it is about one.
+    pub fn column(self) -> Option<usize> {
+        match self {
+            Misfit::NoInteger(column) | Misfit::NoFloat(column) | Misfit::NoText(column) => {
+                Some(column)
+            }
+            Misfit::Cells | Misfit::ManyRows | Misfit::NotOneRow => None,
+        }
+    }
+}
+
 impl<'a> Rows<'a> {
     /// The call that asks.
     pub fn call(&self) -> &'a Call {

@@ -2,6 +2,7 @@
 //! what the page knows by the name; or in a transaction what a statement before has answered.
 
 use super::argument::{Parts, bytes_of, plain, scalar};
+use super::build::index_of;
 use super::compiler::{Compiler, Result};
 use super::sql;
 use super::step::with_expression;
@@ -194,7 +195,7 @@ impl Compiled {
                 arguments: self.sources.iter().map(kind).collect(),
             },
             arguments: self.sources.iter().map(|(source, _)| *source).collect(),
-            columns: self.columns as u16,
+            columns: index_of(self.columns),
         }
     }
 }

@@ -4,8 +4,8 @@ use super::op::Op;
 use super::param::{ListParam, Param};
 use super::route::Route;
 use super::sessions::SessionLookup;
-use super::stage::{Call, StageProgram};
-use super::value::{Constant, Field, FieldId, FragmentId};
+use super::stage::{Call, CallResult, StageProgram};
+use super::value::{Constant, Field, FieldId, FieldType, FragmentId};
 use crate::settings::StoredKind;
 use std::cell::RefCell;
 
@@ -140,6 +140,18 @@ impl PageProgram {
     pub fn any_op(&self, is_such: impl Fn(&Op) -> bool) -> bool {
         let mut ops = self.stages.iter().flat_map(|stage| &stage.body);
         ops.any(|op| op.any(&is_such))
+    }
+
+    /// The name of a column of a call's rows, as the page has it: `id`, or of one row `item.id`.
+    pub fn column_name(&self, call: &Call, column: usize) -> Option<&str> {
+        let field = |id: FieldId| self.fields.get(usize::from(id));
+        match &call.result {
+            CallResult::Row(ids) => Some(&field(*ids.get(column)?)?.name),
+            CallResult::Rows(list) => match &field(*list)?.kind {
+                FieldType::List(columns) => Some(&columns.get(column)?.0),
+                FieldType::Scalar(_) => None,
+            },
+        }
     }
 
     /// Its fragments, in the order in which its stages have them; one may be there several times.

@@ -309,3 +309,25 @@ fn clients_do_not_take_the_files_that_others_need() {
     server.signal(Signal::TERM);
     assert!(server.ended().success());
 }
+
+#[test]
+fn the_log_says_of_what_finds_no_room_in_a_cohort_what_helps() {
+    let folder = service("no_room");
+    let settings = "[limits]\nbody_bytes_max = 10000000\n\
+                    [cohort]\narena_bytes_max = 16777216\n";
+    std::fs::write(folder.join("service.toml"), settings).expect("a file can be written");
+    let server = Server::start(&folder, &[]);
+    let form = format!("name={}", "x".repeat(9_000_000));
+    let answer = server.client().ask("POST", "/hello", &form);
+    assert_eq!(answer.expect("an answer").status, 413);
+    let line = server.said("it finds no room in a cohort, even alone");
+    let fields = &line["fields"];
+    assert_eq!(
+        (&fields["path"], &fields["status"]),
+        (&"/hello".into(), &413.into())
+    );
+    let message = fields["message"].as_str().unwrap_or_default();
+    assert!(message.contains("`cohort.arena_bytes_max`"), "{message}");
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
+}

@@ -4,6 +4,7 @@ use crate::flight::timeline::Came;
 use crate::host::files::FileStream;
 use crate::observe::access_log::LogEntry;
 use crate::trace::Origin;
+use rhythm_engine::settings::ProxyConfig;
 use rhythm_http::AnswerSlot;
 use rhythm_net::{Client, Time};
 use std::collections::HashMap;
@@ -26,8 +27,26 @@ pub(crate) struct HostedLine {
     pub(crate) request: Box<[u8]>,
     /// Where it comes from.
     pub(crate) origin: Origin,
-    /// Another server answers it.
-    pub(crate) is_proxied: bool,
+    /// Another server answers it, if one does.
+    pub(crate) proxied: Option<Proxied>,
+}
+
+/// What is known of who answers a request that is proxied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Proxied {
+    /// It is asked over TLS; `None` where some servers of the route are and others not.
+    pub(crate) is_tls: Option<bool>,
+}
+
+impl Proxied {
+    /// By one of these servers.
+    pub(crate) fn to(route: &ProxyConfig) -> Proxied {
+        let mut each = route.to.iter().map(|(_, url)| url.speaks_tls);
+        let first = each.next();
+        Proxied {
+            is_tls: first.filter(|first| each.all(|other| other == *first)),
+        }
+    }
 }
 
 impl HostedLine {
@@ -43,7 +62,7 @@ impl HostedLine {
                 id: entry.id,
                 trace: None,
             },
-            is_proxied: false,
+            proxied: None,
         }
     }
 

@@ -167,6 +167,42 @@ impl Refusals {
         }
     }
 
+    /// 413 or 503, because it finds no room in a cohort: in none, or not while others have it.
+    pub(crate) fn no_room(&mut self, refused: Refused<'_>, status: u16, now: Time) {
+        let Refused {
+            service,
+            request,
+            peer,
+        } = refused;
+        let what = match status {
+            413 => {
+                "with all that is kept of it, it finds no room in a cohort, even alone: raise \
+                 `cohort.arena_bytes_max` and `cohort.common_bytes_max`, if it is to be taken, or \
+                 lower `limits.body_bytes_max`"
+            }
+            _ => {
+                "other requests had the memory that it needs for too long: raise \
+                 `cohort.common_bytes_max`"
+            }
+        };
+        if let Some(left_out) = self.0.line((status, "room"), now) {
+            let Incoming {
+                head,
+                bytes,
+                content,
+            } = request;
+            tracing::warn!(
+                service,
+                status,
+                path = &*shown(head.path(bytes)),
+                bytes = content.len(),
+                %peer,
+                left_out,
+                "a request was refused: {what}"
+            );
+        }
+    }
+
     /// 403, because it has no CSRF token of its session.
     pub(crate) fn no_token(&mut self, refused: Refused<'_>, NoToken(cause): NoToken, now: Time) {
         let Refused {

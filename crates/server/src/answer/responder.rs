@@ -9,7 +9,7 @@ mod visits;
 mod watched;
 
 use crate::answer::held::HeldAnswers;
-use crate::answer::hosted::HostedAnswers;
+use crate::answer::hosted::{HostedAnswers, Proxied};
 use crate::answer::passed_on::PassedOn;
 use crate::answer::refusals::{MISDIRECTED, NO_SITE, Refusals, Refused, Why};
 use crate::answer::response::{Failures, LaneAnswers};
@@ -69,8 +69,8 @@ pub(crate) struct Responder {
     line_site: Option<usize>,
     /// Where it comes from.
     line_origin: Origin,
-    /// Another server is to answer it.
-    line_is_proxied: bool,
+    /// Another server is to answer it, if one is.
+    line_proxied: Option<Proxied>,
     /// Where spans of traces go, if anywhere.
     spans: Option<SpanSink>,
     /// Says where requests come from, where somebody is to know.
@@ -108,7 +108,7 @@ impl Responder {
             stitcher: Stitcher::default(),
             line_site: None,
             line_origin: Origin::default(),
-            line_is_proxied: false,
+            line_proxied: None,
             spans,
             origins: Origins::of_options(&watch),
             line: Vec::new(),
@@ -135,12 +135,14 @@ impl Responder {
         let (cohort, flight) = cohorts.pair_mut(id);
         let epoch = flight.epoch().clone();
         let metrics = epoch.metrics(page);
+        let tells_ids = self.tells_ids();
         let mut answers = LaneAnswers {
             clients,
             requests: &mut flight.requests,
             sessions: &mut self.sessions[epoch.index],
             failures: &mut self.failures[epoch.index],
             date: &self.date,
+            tells_ids,
             site: &epoch.site,
             site_index: epoch.index,
             page: page as usize,
@@ -208,6 +210,8 @@ impl Responder {
             SiteAnswer::BadParameter(bad) => refusals.bad_parameter(refused, bad, now),
             SiteAnswer::NoToken(why) => refusals.no_token(refused, *why, now),
             SiteAnswer::Error(415) => refusals.unfit_form(refused, now),
+            // These are for want of memory alone.
+            SiteAnswer::Error(status @ (413 | 503)) => refusals.no_room(refused, *status, now),
             // Nothing else forbids what it asks for.
             SiteAnswer::Error(403) => refusals.foreign(refused, now),
             _ => {}

@@ -101,6 +101,8 @@ pub(crate) struct LaneAnswers<'a> {
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) failures: &'a mut Failures,
     pub(crate) date: &'a DateCache,
+    /// Clients are told the ids of their requests.
+    pub(crate) tells_ids: bool,
     pub(crate) site: &'a Arc<Site>,
     /// Which that is of those that are served beside each other.
     pub(crate) site_index: usize,
@@ -367,6 +369,14 @@ impl LaneAnswers<'_> {
         // That which asks for the session is no step.
         let step = asking.map(|stage| stage.step).filter(|step| *step > 0);
         let address = backend.place(failure.address);
+        let misfit = match cause {
+            Some(Cause::Misfit(misfit)) => misfit.column(),
+            _ => None,
+        };
+        let column = misfit.and_then(|column| {
+            let call = &program.calls[asking?.call?];
+            program.column_name(call, column)
+        });
         let cause = cause.map(|cause| cause.to_string());
         let name = &backend.name;
         let words = match &cause {
@@ -381,6 +391,7 @@ impl LaneAnswers<'_> {
             backend = backend.name,
             address,
             cause,
+            column,
             status,
             left_out,
             "a request failed: {failure}"
@@ -425,8 +436,10 @@ impl LaneAnswers<'_> {
                 }
             };
         }
+        let tells_ids = self.tells_ids;
         let lane_headers = asides.clone().filter_map(|(aside, value)| match aside {
             SentAside::Header(HeaderKind::Framing, _) => None,
+            SentAside::Header(HeaderKind::RequestId, _) if tells_ids => None,
             SentAside::Stored(_) | SentAside::Flash | SentAside::Proxy => None,
             SentAside::Header(kind, name) => Some((*kind, name.get(), value)),
         });

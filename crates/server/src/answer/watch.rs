@@ -167,12 +167,12 @@ pub(crate) fn tell_hosted(spans: &mut SpanSink, line: &HostedLine, status: Optio
     if let Some(id) = &line.origin.id {
         span.text("rhythm.request_id", id.as_str());
     }
-    if line.is_proxied {
+    if let Some(proxied) = line.proxied {
         let id = (place.own.trace, place.call_span(0));
         let times = (line.arrived, now);
         let parent = Some(place.own.span);
         let mut asked = Span::new(id, parent, SpanKind::Client, &method, times);
-        asked.request(&line.request, false);
+        asked.request(&line.request, proxied.is_tls);
         if let Some(status) = status {
             asked.status(status);
         }

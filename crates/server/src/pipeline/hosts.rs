@@ -73,7 +73,8 @@ impl Pipeline {
             }
             ProxyFound::Proxy(route) if !takes_method(site, route, &head, bytes) => 405,
             ProxyFound::Proxy(route) => {
-                self.responder.line_is_proxied();
+                let config = &site.settings.proxies[route as usize].config;
+                self.responder.line_is_proxied(config);
                 self.host_path.proxies.aim(Aim {
                     route: epoch.proxies[route as usize],
                     site: site.clone(),
@@ -130,8 +131,9 @@ impl Pipeline {
             }
             Taken::ByProxy(site, route) => {
                 self.responder.keep_line(Some(site), request, (role, peer));
-                self.responder.line_is_proxied();
                 let epoch = &self.epochs.all()[site];
+                let config = &epoch.site.settings.proxies[route as usize].config;
+                self.responder.line_is_proxied(config);
                 self.host_path.proxies.aim(Aim {
                     route: epoch.proxies[route as usize],
                     site: epoch.site.clone(),

@@ -59,7 +59,11 @@ impl Proxies {
             (Content::Pieces, Framing::Chunked) => (Ends::Chunked, &[][..]),
             (Content::Pieces, Framing::None) => (Ends::Upgrade, &[][..]),
         };
-        if matches!(ends, Ends::Length(length) if length > most) {
+        if let Ends::Length(length) = ends
+            && length > most
+        {
+            let at = (site.label(), route.made_of.config.name());
+            (self.failures).too_large(number, at, (Some(length), most), answers.now());
             let page = site.error_page(413);
             return answers.error_page(slot, shape, 413, page, |head| {
                 site.write_error_fields(413, head);
@@ -198,6 +202,10 @@ impl Proxies {
             .map_or(u64::MAX, |most| most.get().into());
         exchange.take(piece, is_last);
         if exchange.content > most && exchange.phase != Phase::Tunnel {
+            if let Some(route) = self.routes.get(&exchange.route) {
+                let at = (exchange.site.label(), route.made_of.config.name());
+                (self.failures).too_large(exchange.route, at, (None, most), answers.now());
+            }
             return self.refuse(answers, slot, 413);
         }
         if matches!(exchange.phase, Phase::Waiting | Phase::Connecting) {

@@ -107,6 +107,7 @@ pub(super) struct Where<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     lines: SparseByKind<(u32, Arc<str>, Cause)>,
+    too_large: SparseByKind<u32>,
     asides: sparse::SparseByKind<(u32, Arc<str>)>,
 }
 
@@ -124,6 +125,29 @@ impl Failures {
                 left_out,
                 "a request could not be proxied; {}",
                 cause.cure()
+            );
+        }
+    }
+
+    /// A request's content is more than its route takes: of so many bytes, where that was said,
+    /// and at most so many.
+    pub(super) fn too_large(
+        &mut self,
+        route: u32,
+        (service, name): (Option<&str>, &str),
+        (bytes, most): (Option<u64>, u64),
+        now: Time,
+    ) {
+        if let Some(left_out) = self.too_large.line(route, now) {
+            tracing::info!(
+                service,
+                route = name,
+                status = 413,
+                bytes,
+                most,
+                left_out,
+                "a request was refused: its content is larger than `content_bytes_max` of its \
+                 [[proxy]]: raise that, if it is to be taken"
             );
         }
     }

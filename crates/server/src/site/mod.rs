@@ -31,6 +31,7 @@ use crate::site::error_pages::ErrorPages;
 use crate::site::gzip::PageGzip;
 use crate::site::routes::{Routes, Target};
 use crate::site::statics::Statics;
+use crate::trace;
 use rhythm_engine::program::{
     Aside, Carrier, FileFields, Op, PROBLEM_BYTES_MAX, PageProgram, ParamType, Segment, Service,
 };
@@ -209,7 +210,10 @@ impl SentAside {
     /// Whether it takes the place of a field that all answers have.
     fn replaces_field(&self) -> bool {
         match self {
-            SentAside::Header(kind, _) => !matches!(kind, HeaderKind::Plain | HeaderKind::Framing),
+            SentAside::Header(kind, _) => {
+                use HeaderKind::{Framing, Plain, RequestId};
+                !matches!(kind, Plain | Framing | RequestId)
+            }
             SentAside::Stored(_) | SentAside::Flash | SentAside::Proxy => false,
         }
     }
@@ -228,6 +232,8 @@ pub(crate) enum HeaderKind {
     Setting(usize),
     /// The server's business alone: not sent.
     Framing,
+    /// Not sent where the server itself tells clients the ids of their requests.
+    RequestId,
 }
 
 fn header_name(name: &str) -> Result<OwnedHeaderName, String> {
@@ -243,6 +249,7 @@ fn kind_of(name: &str, settings: &SiteSettings) -> HeaderKind {
     match name.to_ascii_lowercase().as_str() {
         "content-type" => HeaderKind::ContentType,
         "cache-control" => HeaderKind::CacheControl,
+        trace::ID => HeaderKind::RequestId,
         name if SENDERS_HEADERS.contains(&name) => HeaderKind::Framing,
         _ => HeaderKind::Plain,
     }

@@ -138,8 +138,8 @@ impl Span {
         }
     }
 
-    /// With what a request of this line was.
-    pub(crate) fn request(&mut self, line: &[u8], is_tls: bool) {
+    /// With what a request of this line was, and whether it came over TLS, if that is known.
+    pub(crate) fn request(&mut self, line: &[u8], is_tls: impl Into<Option<bool>>) {
         let line = line.split(|byte| *byte == 0).next().unwrap_or_default();
         let mut words = line.split(|byte| *byte == b' ');
         let (method, target) = (words.next(), words.next());
@@ -148,7 +148,9 @@ impl Span {
             self.text("http.request.method", &String::from_utf8_lossy(method));
             self.text("url.path", &String::from_utf8_lossy(path));
         }
-        self.text("url.scheme", if is_tls { "https" } else { "http" });
+        if let Some(is_tls) = is_tls.into() {
+            self.text("url.scheme", if is_tls { "https" } else { "http" });
+        }
     }
 
     /// With how it was answered.

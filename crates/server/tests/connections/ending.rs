@@ -4,6 +4,8 @@ use crate::common::*;
 use crate::{NEVER, SHORT, busy_count};
 use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, Refusal, Work};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -215,4 +217,88 @@ fn a_worker_that_cannot_go_on_is_told_of() {
     );
     server.shutdown();
     assert!(end(server).is_err());
+}
+
+/// A client's end of HTTP/2, as bytes: one that does as none of the usual ones, which ask nothing
+/// more once they are told.
+struct Frames(TcpStream);
+
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+
+impl Frames {
+    fn new(server: &rhythm_server::Handle) -> Frames {
+        let stream = TcpStream::connect(server.local_addr()).expect("it listens");
+        stream.set_read_timeout(Some(NEVER)).expect("a duration");
+        let mut frames = Frames(stream);
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+        frames.0.write_all(preface).expect("it is taken");
+        frames.send(SETTINGS, 0, 0, b"");
+        frames
+    }
+
+    /// Sends a frame (RFC 9113, section 4.1).
+    fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+        frame.extend_from_slice(&[kind, flags]);
+        frame.extend_from_slice(&stream.to_be_bytes());
+        frame.extend_from_slice(payload);
+        self.0.write_all(&frame).expect("it is taken");
+    }
+
+    /// Asks for `/hello`, in HPACK without its table (RFC 7541, section 6.2.2).
+    fn ask(&mut self, stream: u32) {
+        let block = b"\x82\x86\x04\x06/hello\x01\x06a.test";
+        self.send(HEADERS, 0x5, stream, block);
+    }
+
+    /// The next frame that is such, by its kind, flags and stream: its payload. `None` where the
+    /// server sends no more.
+    fn until(&mut self, is: impl Fn(u8, u8, u32) -> bool) -> Option<Vec<u8>> {
+        loop {
+            let mut head = [0; 9];
+            self.0.read_exact(&mut head).ok()?;
+            let [_, _, _, kind, flags, stream @ ..] = head;
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+            let mut payload = vec![0; length as usize];
+            self.0.read_exact(&mut payload).expect("a whole frame");
+            if is(kind, flags, u32::from_be_bytes(stream)) {
+                return Some(payload);
+            }
+        }
+    }
+
+    /// Whether the last frame of an answer comes.
+    fn is_answered(&mut self, of: u32) -> bool {
+        let is_last = |_, flags, stream| stream == of && flags & 1 != 0;
+        self.until(is_last).is_some()
+    }
+
+    /// The last stream that the server says it has seen, as it goes away.
+    fn last_seen(&mut self) -> Option<u32> {
+        let payload = self.until(|kind, _, _| kind == GOAWAY)?;
+        let last = payload.first_chunk().expect("a stream's number");
+        Some(u32::from_be_bytes(*last))
+    }
+}
+
+#[test]
+fn a_drain_answers_streams_that_were_on_their_way_and_says_which_was_the_last() {
+    let server = start(|options| options.http2.is_on = true);
+    let mut client = Frames::new(&server);
+    client.ask(1);
+    assert!(client.is_answered(1));
+    server.shutdown();
+    assert_eq!(client.last_seen(), Some(0x7fff_ffff));
+    let ping = client.until(|kind, _, _| kind == PING).expect("it asks");
+    // Sent before that was read, as far as the server knows.
+    client.ask(3);
+    assert!(client.is_answered(3));
+    // Now it is read: what comes behind is not seen.
+    client.send(PING, 1, 0, &ping);
+    assert_eq!(client.last_seen(), Some(3));
+    assert_eq!(client.until(|_, _, _| true), None, "it is the end");
+    end(server).expect("its workers were well");
 }

@@ -112,6 +112,29 @@ fn ids_of_those_who_are_trusted_are_taken_over_and_no_others() {
 }
 
 #[test]
+fn a_pages_own_id_is_told_where_the_server_tells_none() {
+    let upstream = Upstream::new();
+    for (toml, is_answered, is_asked) in [
+        (ANSWERED, true, true),
+        ("[server]\nrequest_ids = \"logged\"\n", false, true),
+        ("", false, false),
+    ] {
+        let server = serve(&upstream, toml, |_| {}, None);
+        let mut client = Client::new(server.local_addr());
+        let answer = client.get("/own");
+        assert_eq!((answer.status, answer.header("x-own")), (200, Some("1")));
+        let asked = upstream.heads("/own").pop().expect("it was asked");
+        assert_eq!(value(&asked, "x-own"), Some("1"));
+        for (head, is_ours) in [(&answer.head, is_answered), (&asked, is_asked)] {
+            let told = head.to_ascii_lowercase();
+            assert_eq!(told.matches("x-request-id:").count(), 1, "{head}");
+            assert_eq!(told.contains("of-page"), !is_ours, "{toml}: {head}");
+        }
+        stop(server);
+    }
+}
+
+#[test]
 fn without_ids_nothing_is_told_and_what_clients_say_is_passed_on() {
     let (upstream, written) = (Upstream::new(), Written::default());
     let toml = "[server]\naccess_log_format = \"combined\"\n";

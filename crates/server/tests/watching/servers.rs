@@ -106,6 +106,13 @@ pub(crate) fn serve(
              {{ item.title }} {{ id }}",
         ),
         ("plain.html", "+++\nroute = \"GET /plain\"\n+++\nplain"),
+        (
+            "own.html",
+            "+++\nroute = \"GET /own\"\n[[step]]\ncall = \"api\"\nget = \"/own\"\n\
+             headers = { \"X-Request-ID\" = \"of-page\", \"X-Own\" = \"1\" }\n\
+             row = \"item(title)\"\n[[step]]\n\
+             headers = { \"X-Request-Id\" = \"of-page\", \"X-Own\" = \"1\" }\n+++\nown",
+        ),
     ];
     let mut sources = Sources::default();
     sources.files.insert("service.toml".into(), toml);

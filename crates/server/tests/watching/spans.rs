@@ -143,25 +143,43 @@ fn what_is_proxied_is_a_call_of_its_request_and_strangers_choose_nothing() {
     );
     assert!(!told.contains(PARENT), "{told}");
 
-    let server = serve(&upstream, &toml(&collector, "100%", ""), |_| {}, None);
+    // Of the scheme its URL tells; that the server there speaks no TLS is nothing to a span.
+    let other = Upstream::new();
+    let sealed = format!("\"https://{}\"", upstream.address);
+    let plain = format!("\"http://{}\"", other.address);
+    let toml = format!(
+        "{}[[proxy]]\nmatch = \"/sealed/**\"\nto = [{sealed}]\n\
+         [[proxy]]\nmatch = \"/both/**\"\nto = [{sealed}, {plain}]\n",
+        toml(&collector, "100%", "")
+    );
+    let server = serve(&upstream, &toml, |_| {}, None);
     let mut client = Client::new(server.local_addr());
-    client.get("/app/recorded");
+    for path in ["/app/recorded", "/sealed/a", "/both/a"] {
+        assert_eq!(client.get(path).status, 200, "{path}");
+    }
     client.get("/nothing");
     // Malformed: a trace begins here.
     let fields = "traceparent: 00-nonsense\r\ntracestate: a=1\r\n";
     client.with("GET /app/malformed", fields, "");
     stop(server);
     let spans = collector.spans();
-    for path in ["/app/recorded", "/app/malformed"] {
+    for (path, scheme) in [
+        ("/app/recorded", Some("http")),
+        ("/app/malformed", Some("http")),
+        ("/sealed/a", Some("https")),
+        ("/both/a", None),
+    ] {
         let is_of = |span: &Received| span.attribute("url.path") == Some(path);
         let request = one(&spans, |span| is_of(span) && span.kind == 2);
         let call = one(&spans, |span| is_of(span) && span.kind == 3);
         assert_eq!((&request.parent[..], &call.parent), ("", &request.id));
+        assert_eq!(request.attribute("url.scheme"), Some("http"), "{path}");
+        assert_eq!(call.attribute("url.scheme"), scheme, "{path}");
         assert!(
             request.from <= call.from && call.to <= request.to,
             "{spans:#?}"
         );
-        let heads = upstream.heads(path);
+        let heads = [upstream.heads(path), other.heads(path)].concat();
         assert_eq!(heads.len(), 1);
         let told = format!("00-{}-{}-01", request.trace, call.id);
         assert_eq!(value(&heads[0], "traceparent"), Some(&*told));

@@ -185,6 +185,16 @@ fn early_answers_end_the_connection_and_expectations_are_met_here() {
                   Transfer-Encoding: chunked\r\n\r\n";
     assert!(raw(&server, format!("{untold}{chunk}").as_bytes()).starts_with("HTTP/1.1 413"));
     assert!(app.seen().is_empty(), "none of it was a request");
+    let line = server.said("larger than `content_bytes_max` of its [[proxy]]");
+    let fields = &line["fields"];
+    assert_eq!(
+        (&fields["bytes"], &fields["most"]),
+        (&1001.into(), &1000.into())
+    );
+    assert_eq!(
+        (&fields["route"], &fields["status"]),
+        (&"/app/**".into(), &413.into())
+    );
 }
 
 #[test]

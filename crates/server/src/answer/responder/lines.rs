@@ -1,7 +1,7 @@
 //! The line that is kept of a request which a host answers, and what is made of it when it has.
 
 use super::Responder;
-use crate::answer::hosted::{Hosted, HostedLine};
+use crate::answer::hosted::{Hosted, HostedLine, Proxied};
 use crate::answer::passed_on::PassedOn;
 use crate::answer::watch;
 use crate::flight::timeline::Came;
@@ -10,7 +10,7 @@ use crate::intake::https;
 use crate::observe::access_log::LogEntry;
 use crate::site::Site;
 use crate::trace::Origin;
-use rhythm_engine::settings::AccessLogFormat;
+use rhythm_engine::settings::{AccessLogFormat, ProxyConfig};
 use rhythm_http::{AnswerSlot, Answered, Body, Clients, Given, Incoming, Owed};
 use rhythm_net::{Client, Port, Role, Time};
 use rhythm_protocol::http::request::RequestHead;
@@ -59,7 +59,7 @@ impl Responder {
         origin: Origin,
     ) {
         self.line_site = site;
-        self.line_is_proxied = false;
+        self.line_proxied = None;
         self.line_origin = origin;
         self.line.clear();
         if self.log.is_some() || self.slow.is_some() || self.line_origin.recorded().is_some() {
@@ -144,7 +144,7 @@ impl Responder {
         Hosted {
             line: is_kept.then(|| HostedLine {
                 origin,
-                is_proxied: self.line_is_proxied,
+                proxied: self.line_proxied,
                 ..HostedLine::new(entry(), came)
             }),
             is_counted: false,
@@ -208,9 +208,9 @@ impl Responder {
         self.line_origin
     }
 
-    /// Another server is to answer the request whose line is kept.
-    pub(crate) fn line_is_proxied(&mut self) {
-        self.line_is_proxied = true;
+    /// Another server is to answer the request whose line is kept: one of this route's.
+    pub(crate) fn line_is_proxied(&mut self, route: &ProxyConfig) {
+        self.line_proxied = Some(Proxied::to(route));
     }
 
     /// A file's answer that is to be opened.

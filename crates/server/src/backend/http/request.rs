@@ -31,7 +31,8 @@ pub(super) struct Requests {
 pub(super) struct Told<'a> {
     pub(super) host: &'a str,
     pub(super) token: Option<&'a str>,
-    /// Whole lines of the head. What its page says has its own place behind them.
+    /// Whole lines of the head, by what requests and traces are known. A field of the page's that
+    /// has the name of one is not sent: of two, which counts would be the server's to choose.
     pub(super) fields: &'a [u8],
 }
 
@@ -105,7 +106,10 @@ impl Requests {
         let mut start = 0;
         for [name_end, end] in &self.fields {
             let name = std::str::from_utf8(&self.field_bytes[start..*name_end]);
-            field(name.unwrap_or_default(), &self.field_bytes[*name_end..*end]);
+            let name = name.unwrap_or_default();
+            if !says(fields, name) {
+                field(name, &self.field_bytes[*name_end..*end]);
+            }
             start = *end;
         }
         if !self.content.is_empty() {
@@ -116,6 +120,17 @@ impl Requests {
             _ => request.end(),
         }
     }
+}
+
+/// Whether one of these lines is a field's of this name.
+fn says(lines: &[u8], name: &str) -> bool {
+    let mut lines = lines.split(|byte| *byte == b'\n');
+    lines.any(|line| {
+        let named = line.split_at_checked(name.len());
+        named.is_some_and(|(start, rest)| {
+            start.eq_ignore_ascii_case(name.as_bytes()) && rest.first() == Some(&b':')
+        })
+    })
 }
 
 /// Appends a value of JSON (RFC 8259).
