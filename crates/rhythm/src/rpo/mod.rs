@@ -325,28 +325,7 @@ fn classify(all_threads: &Path, one_per_core: &Path) -> Result<ExitCode> {
         Ok(counts)
     };
     let (all, one) = (counted(all_threads)?, counted(one_per_core)?);
-    for (name, friendly) in derive::by_frequency(&all, &one) {
-        let is_pattern = name != "other";
-        if !is_pattern {
-            continue;
-        }
-        let share = |counts: &log::Counts| {
-            let requests = counts.classes.get(&name).map_or(0, |class| class.requests);
-            requests as f64 * 100.0 / counts.total().max(1) as f64
-        };
-        let setting = match friendly {
-            rhythm_rpo::classifier::Friendly::AllThreads => "all-threads",
-            rhythm_rpo::classifier::Friendly::OnePerCore => "one-per-core",
-        };
-        // A class of its own is the first part of a path: itself, and what is below.
-        print(format_args!(
-            "[[class]]    # {:.1} % against {:.1} %\nname = {name:?}\npatterns = [{name:?}, \
-             {:?}]\nfriendly = {setting:?}\n\n",
-            share(&all),
-            share(&one),
-            format!("{}/**", name.trim_end_matches('/'))
-        ))?;
-    }
+    print(derive::tables(&all, &one))?;
     Ok(ExitCode::SUCCESS)
 }
 

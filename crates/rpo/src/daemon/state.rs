@@ -55,6 +55,15 @@ pub enum StateError {
     Switch(#[from] SwitchError),
 }
 
+/// What was put back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PutBack {
+    /// How many things.
+    pub count: usize,
+    /// What of them could not be, in words: CPUs that are not there any more.
+    pub left_out: Vec<String>,
+}
+
 /// The file, held by this process.
 #[derive(Debug)]
 pub struct State {
@@ -142,17 +151,18 @@ impl State {
         })
     }
 
-    /// Puts back what is in the file, and removes it; says how much that was.
+    /// Puts back what is in the file, and removes it; says what that was.
     ///
     /// # Errors
     /// When something cannot be put back, or the file is somebody else's: it stays. What can be put
     /// back is all the same.
-    pub fn put_back(&self) -> Result<usize, StateError> {
+    pub fn put_back(&self) -> Result<PutBack, StateError> {
         let restores = self.left()?;
-        let mut refused = None;
+        let (mut left_out, mut refused) = (Vec::new(), None);
         for restore in &restores {
-            if let Err(error) = put_back(restore) {
-                refused.get_or_insert(error);
+            match put_back(restore) {
+                Ok(rest) => left_out.extend(rest),
+                Err(error) => drop(refused.get_or_insert(error)),
             }
         }
         if let Some(error) = refused {
@@ -163,7 +173,10 @@ impl State {
                 path: self.path.clone(),
                 source,
             }),
-            _ => Ok(restores.len()),
+            _ => Ok(PutBack {
+                count: restores.len(),
+                left_out,
+            }),
         }
     }
 
@@ -223,7 +236,7 @@ mod tests {
         let path = dir.path().join("state");
         let state = State::take(&path).expect("nobody has it");
         assert!(matches!(State::take(&path), Err(StateError::Held(_))));
-        assert_eq!(state.put_back().expect("nothing to do"), 0);
+        assert_eq!(state.put_back().expect("nothing to do").count, 0);
         let restore = Restore::Cgroup {
             folder: dir.path().to_owned(),
             cpus: "0-3".to_owned(),
@@ -231,13 +244,13 @@ mod tests {
         state.save(&[restore]).expect("a file");
         drop(state);
         let state = State::take(&path).expect("nobody has it");
-        assert_eq!(state.put_back().expect("it is put back"), 1);
+        assert_eq!(state.put_back().expect("it is put back").count, 1);
         assert_eq!(fs::read_to_string(&cpus).expect("a file"), "0-3\n");
-        assert_eq!(state.put_back().expect("nothing to do"), 0);
+        assert_eq!(state.put_back().expect("nothing to do").count, 0);
         drop(state);
         // In order there is nothing; of a name that nobody used nothing is known, nor left behind.
         let state = State::find(&path).expect("a controller had it");
-        assert_eq!(state.put_back().expect("nothing to do"), 0);
+        assert_eq!(state.put_back().expect("nothing to do").count, 0);
         let other = dir.path().join("sate");
         assert!(matches!(State::find(&other), Err(StateError::Unknown(_))));
         assert!(!dir.path().join("sate.lock").exists());

@@ -37,7 +37,8 @@ pub(super) struct Snapshot {
     pub(super) counted: Option<[Counted; 2]>,
     pub(super) counts: Counts,
     pub(super) ring_errors: u64,
-    pub(super) under_way: usize,
+    /// None where that is not known.
+    pub(super) under_way: Option<usize>,
     pub(super) running: f64,
     pub(super) utilization: f64,
     pub(super) classes: usize,
@@ -119,12 +120,14 @@ impl Snapshot {
         );
         let _ = writeln!(
             text,
-            "requests     {} arrivals and completions told, {} lost, {} garbage; {} under way; {} \
-             classes",
+            "requests     {} arrivals and completions told, {} lost, {} garbage; {}; {} classes",
             self.counts.records,
             self.counts.lost,
             self.counts.garbage,
-            self.under_way,
+            self.under_way
+                .map_or("how many are under way is not known".to_owned(), |count| {
+                    format!("{count} under way")
+                }),
             self.classes
         );
         let _ = writeln!(
@@ -215,11 +218,10 @@ impl Snapshot {
             to.counter("records_garbage", "What was no record", self.counts.garbage)?;
             let help = "Times that a ring could not be opened or read";
             to.counter("ring_errors", help, self.ring_errors)?;
-            to.gauge(
-                "requests_under_way",
-                "Requests under way",
-                self.under_way as f64,
-            )?;
+            if let Some(under_way) = self.under_way {
+                let help = "Requests under way, where that is known";
+                to.gauge("requests_under_way", help, under_way as f64)?;
+            }
             to.gauge("running", "Tasks that run or could", self.running)?;
             to.gauge(
                 "utilization",

@@ -1,18 +1,15 @@
 //! What becomes of records.
 
 use super::*;
-use crate::policy::Fixed;
-use crate::switcher::Restore;
+use crate::classifier::{ClassId, Classifier};
+use crate::collector::What;
+use crate::policy::{Fixed, Policy, Watching, Why};
+use crate::switcher::{Dry, Restore};
+use std::sync::Arc;
 
 fn feed() -> Feed {
     let policy = Box::new(Fixed::new(Setting::AllThreads));
-    Feed {
-        classifier: Classifier::default(),
-        controller: Controller::new(policy, Setting::AllThreads),
-        under_way: InFlight::default(),
-        answers: 0,
-        decision: None,
-    }
+    Feed::new(Classifier::default(), policy)
 }
 
 #[test]
@@ -43,8 +40,12 @@ fn what_strangers_ask_for_makes_no_classes() {
     assert_ne!(feed.classifier.classify("GET", "/item/9"), ClassId::OTHER);
 }
 
-/// Has the CPUs that it is given, but cannot say so.
-struct Silent(CpuSet);
+fn full() -> CpuSet {
+    "0-1".parse().expect("CPUs")
+}
+
+/// Has the CPUs that it is given, but cannot say so while this is true.
+struct Silent(CpuSet, Arc<AtomicBool>);
 
 impl Switcher for Silent {
     fn name(&self) -> String {
@@ -60,7 +61,10 @@ impl Switcher for Silent {
     }
 
     fn current(&mut self) -> Result<CpuSet, SwitchError> {
-        Err(SwitchError::Unfit("it says nothing".to_owned()))
+        match self.1.load(Ordering::Relaxed) {
+            true => Err(SwitchError::Unfit("it says nothing".to_owned())),
+            false => Ok(self.0.clone()),
+        }
     }
 
     fn restores(&self) -> Vec<Restore> {
@@ -68,13 +72,13 @@ impl Switcher for Silent {
     }
 }
 
-#[test]
-fn a_setting_is_as_old_as_the_switch_to_it_however_that_came() {
+/// A controller of such a server, which decides nothing by itself unless it is told to.
+fn daemon(policy: impl Policy + Send + 'static, switcher: impl Switcher + 'static) -> Daemon {
     let parts = Parts {
-        switcher: Box::new(Silent("0-1".parse().expect("CPUs"))),
+        switcher: Box::new(switcher),
         fewer: "0".parse().expect("a CPU"),
         classifier: Classifier::default(),
-        policy: Box::new(Fixed::new(Setting::OnePerCore)),
+        policy: Box::new(policy),
         rings: Vec::new(),
         datagrams: Vec::new(),
         counting: Vec::new(),
@@ -83,7 +87,58 @@ fn a_setting_is_as_old_as_the_switch_to_it_however_that_came() {
         state: None,
         admin: None,
     };
-    let mut daemon = Daemon::start(parts).expect("it needs nothing");
+    Daemon::start(parts).expect("it needs nothing")
+}
+
+fn to(setting: Setting) -> Option<Decision> {
+    let why = Why::Fixed;
+    Some(Decision { setting, why })
+}
+
+#[test]
+fn what_was_decided_in_trouble_is_dropped_with_it() {
+    let is_silent = Arc::new(AtomicBool::new(true));
+    let mut daemon = daemon(Watching::new(None), Silent(full(), is_silent.clone()));
+    daemon.upkeep();
+    assert!(daemon.trouble.is_some());
+    daemon.feed.decision = to(Setting::OnePerCore);
+    daemon.turn();
+    assert_eq!(
+        daemon.setting,
+        Setting::AllThreads,
+        "not while there is trouble"
+    );
+    daemon.upkeep();
+    is_silent.store(false, Ordering::Relaxed);
+    daemon.upkeep();
+    assert_eq!(daemon.trouble, None);
+    daemon.turn();
+    assert_eq!(daemon.setting, Setting::AllThreads, "nor when it is over");
+    daemon.feed.decision = to(Setting::OnePerCore);
+    daemon.turn();
+    assert_eq!(daemon.setting, Setting::OnePerCore);
+}
+
+#[test]
+fn whoever_has_it_switched_to_and_fro_does_so_no_more_than_that() {
+    let mut daemon = daemon(Watching::new(None), Dry::new(full()));
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(300) {
+        daemon.feed.decision = to(daemon.setting.other());
+        daemon.turn();
+    }
+    let [to_all, to_one] = daemon.switches;
+    // The first is free, and then one each 50 ms; back it goes at once.
+    let most = 1 + begin.elapsed().as_millis() as u64 / 50;
+    assert!((2..=most).contains(&to_one), "{to_one} of {most}");
+    assert!(to_all + 1 >= to_one, "{to_all} {to_one}");
+}
+
+#[test]
+fn a_setting_is_as_old_as_the_switch_to_it_however_that_came() {
+    let is_silent = Arc::new(AtomicBool::new(true));
+    let policy = Fixed::new(Setting::OnePerCore);
+    let mut daemon = daemon(policy, Silent(full(), is_silent));
     let pause = Duration::from_millis(20);
     let age = |daemon: &Daemon| {
         let now = daemon.begin.elapsed();

@@ -9,7 +9,7 @@
 use super::error::SwitchError;
 use super::process::{Process, tree};
 use super::restore::Restore;
-use super::way::{Followed, Switcher};
+use super::way::{Followed, Switcher, online};
 use crate::cpus::CpuSet;
 use rustix::thread::Pid;
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ impl Affinity {
             return Err(SwitchError::Unfit(format!("no process {pid} runs")));
         };
         let full = get(pid)?.ok_or_else(|| SwitchError::Unfit(format!("{pid} has ended")))?;
-        let mut opened = Affinity::of(BTreeSet::from([process]), full.clone())?;
+        let mut opened = Affinity::of(BTreeSet::from([process]), full.clone());
         opened.look()?;
         for &thread in &opened.threads {
             if get(thread)?.is_some_and(|own| own != full) {
@@ -60,13 +60,13 @@ impl Affinity {
     }
 
     /// Processes that once had these CPUs, as far as they still run.
-    pub(super) fn of(known: BTreeSet<Process>, full: CpuSet) -> Result<Affinity, SwitchError> {
-        Ok(Affinity {
+    pub(super) fn of(known: BTreeSet<Process>, full: CpuSet) -> Affinity {
+        Affinity {
             known,
             threads: Vec::new(),
             given: full.clone(),
             full,
-        })
+        }
     }
 
     /// Looks who is there; says whether other processes are than before.
@@ -82,6 +82,11 @@ impl Affinity {
         Ok(is_other)
     }
 
+    /// Who is known to run, or was when the last one of them ended.
+    pub(super) fn known(&self) -> &BTreeSet<Process> {
+        &self.known
+    }
+
     /// The process that it was opened for, or one of those that descend from it.
     pub(super) fn has(&self, process: Process) -> bool {
         self.known.contains(&process)
@@ -91,10 +96,12 @@ impl Affinity {
     /// keeps none of the others from theirs: the first such error is told at the end.
     fn give(&mut self, cpus: &CpuSet, look_first: bool) -> Result<Vec<u32>, SwitchError> {
         let (mut changed, mut refused) = (Vec::new(), None);
+        // The kernel names no CPU that is offline.
+        let right = online(cpus);
         for &thread in &self.threads {
             // It ended, or it is right already.
             let is_right = look_first
-                && matches!(get(thread), Ok(now) if now.as_ref().is_none_or(|now| now == cpus));
+                && matches!(get(thread), Ok(now) if now.as_ref().is_none_or(|now| *now == right));
             if is_right {
                 continue;
             }

@@ -6,12 +6,13 @@
 //! what is in effect    cpuset.cpus.effective      cpuset.effective_cpus, else cpuset.cpus
 //! bounded by           parent's .effective        parent's
 //! empty means          as the parent              not allowed with tasks
-//! a CPU goes offline   comes back with it         is gone for good
+//! more than parent's   is kept until it has them  is refused as a whole
+//! a CPU goes offline   comes back with it         is gone for good, in each group
 //! ```
 
 use super::error::SwitchError;
 use super::restore::Restore;
-use super::way::Switcher;
+use super::way::{Switcher, online};
 use crate::cpus::CpuSet;
 use std::fs;
 use std::io::Write;
@@ -59,10 +60,7 @@ impl Cgroup {
                 folder.display()
             )));
         };
-        let version = match folder.join("cgroup.controllers").exists() {
-            true => Version::Two,
-            false => Version::One,
-        };
+        let version = version(folder);
         let path = folder.join("cpuset.cpus");
         if !path.exists() {
             return Err(SwitchError::Unfit(match version {
@@ -139,7 +137,30 @@ impl Switcher for Cgroup {
         if cpus.is_empty() {
             return Err(SwitchError::Unfit("a server needs a CPU".to_owned()));
         }
-        write(&self.folder.join("cpuset.cpus"), &cpus.to_string())
+        let path = self.folder.join("cpuset.cpus");
+        if self.version == Version::Two {
+            return write(&path, &cpus.to_string());
+        }
+        let above = above(&self.folder, Version::One)?;
+        let cpus = cpus.intersection(&above);
+        if cpus.is_empty() {
+            return Err(SwitchError::Unfit(format!(
+                "{} cannot have any of its CPUs: the group above has {above} now",
+                path.display()
+            )));
+        }
+        write(&path, &cpus.to_string())
+    }
+
+    fn possible(&self, cpus: &CpuSet) -> CpuSet {
+        let Ok(above) = above(&self.folder, self.version) else {
+            return online(cpus);
+        };
+        match cpus.intersection(&above) {
+            // A group of v2 whose CPUs are all gone has its parent's.
+            none if none.is_empty() => above,
+            some => some,
+        }
     }
 
     fn current(&mut self) -> Result<CpuSet, SwitchError> {
@@ -154,6 +175,45 @@ impl Switcher for Cgroup {
         std::iter::once(own)
             .chain(self.also.iter().cloned())
             .collect()
+    }
+}
+
+/// Gives a group back what it had; says what of it could not be, in words, where that is so. What
+/// is gone needs nothing put back.
+pub(super) fn give_back(folder: &Path, found: &str) -> Result<Option<String>, SwitchError> {
+    let path = folder.join("cpuset.cpus");
+    let Err(error) = write(&path, found) else {
+        return Ok(None);
+    };
+    if !path.exists() {
+        return Ok(None);
+    }
+    // In v1 a group, and the one above, lose a CPU that goes offline for good.
+    let rest = match version(folder) {
+        Version::One => parse(&path, found)?.intersection(&above(folder, Version::One)?),
+        Version::Two => CpuSet::default(),
+    };
+    if rest.is_empty() {
+        return Err(error);
+    }
+    write(&path, &rest.to_string())?;
+    Ok(Some(format!(
+        "{} had the CPUs {found} and has {rest} again: the others are offline, or the group above \
+         has lost them",
+        folder.display()
+    )))
+}
+
+/// The CPUs that the group above lets a group have now.
+fn above(folder: &Path, version: Version) -> Result<CpuSet, SwitchError> {
+    effective(folder.parent().unwrap_or(folder), version)
+}
+
+/// Which hierarchy a group is in.
+fn version(folder: &Path) -> Version {
+    match folder.join("cgroup.controllers").exists() {
+        true => Version::Two,
+        false => Version::One,
     }
 }
 
@@ -191,6 +251,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), SwitchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
     use tempfile::TempDir;
 
     /// A tree of files that looks like a group below a root.
@@ -257,6 +318,98 @@ mod tests {
         assert_eq!(group.version(), Version::One);
         group.set(&"1".parse().expect("a list")).expect("it is set");
         assert_eq!(group.current().expect("a set").to_string(), "1");
+    }
+
+    #[test]
+    fn what_v2_keeps_of_cpus_that_are_gone_is_no_others_doing() {
+        let (dir, web) = tree(&TWO);
+        let group = Cgroup::open(&web).expect("a group");
+        let possible = |cpus: &str| group.possible(&cpus.parse().expect("a list")).to_string();
+        assert_eq!(possible("0-3"), "0-3");
+        fs::write(dir.path().join("cpuset.cpus.effective"), "0-6\n").expect("a file");
+        assert_eq!(
+            (possible("0-7"), possible("7")),
+            ("0-6".into(), "0-6".into())
+        );
+    }
+
+    /// A group of v1 with one below it, of the kernel's own; removed when dropped.
+    struct Real(PathBuf);
+
+    impl Real {
+        fn make() -> io::Result<Real> {
+            let mount = super::super::mounts::cpuset1();
+            let mount = mount.ok_or(io::ErrorKind::NotFound)?;
+            let name = format!("rhythm-rpo-test-{}", std::process::id());
+            let made = Real(mount.join(name));
+            let mut above = mount;
+            for folder in [made.0.clone(), made.below()] {
+                fs::create_dir(&folder)?;
+                for file in ["cpuset.mems", "cpuset.cpus"] {
+                    let text = fs::read_to_string(above.join(file))?;
+                    fs::write(folder.join(file), text)?;
+                }
+                above = folder;
+            }
+            Ok(made)
+        }
+
+        fn below(&self) -> PathBuf {
+            self.0.join("web")
+        }
+    }
+
+    impl Drop for Real {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir(self.below());
+            let _ = fs::remove_dir(&self.0);
+        }
+    }
+
+    /// As when a CPU goes offline: the kernel takes it from the group above, too.
+    #[test]
+    fn a_group_of_v1_that_lost_a_cpu_gets_the_others_back() {
+        let real = match Real::make() {
+            Ok(real) => real,
+            Err(error) => {
+                eprintln!("not tried: no group of v1 can be made here: {error}");
+                return;
+            }
+        };
+        let (web, text) = (real.below(), |path: &Path| fs::read_to_string(path));
+        let has = || {
+            text(&web.join("cpuset.cpus"))
+                .expect("a list")
+                .trim()
+                .to_owned()
+        };
+        let mut group = Cgroup::open(&web).expect("a group");
+        let full = group.full().clone();
+        let (one, found) = (full.first().expect("a CPU").to_string(), full.to_string());
+        if full.len() < 2 {
+            eprintln!("not tried: one CPU");
+            return;
+        }
+        let first: CpuSet = one.parse().expect("a list");
+        group.set(&first).expect("it is set");
+        fs::write(real.0.join("cpuset.cpus"), &one).expect("none below has more");
+        group.set(&full).expect("as much of it as there is");
+        assert_eq!(group.current().expect("a set"), group.possible(&full));
+        let left_out = give_back(&web, &found).expect("as much of it as there is");
+        let left_out = left_out.expect("it is said");
+        assert!(
+            left_out.contains(&format!("{found} and has {one} again")),
+            "{left_out}"
+        );
+        assert_eq!(has(), one);
+        // Back again, it gets it again.
+        fs::write(real.0.join("cpuset.cpus"), &found).expect("the root has them");
+        group.set(&full).expect("all of it");
+        assert_eq!(
+            (has(), group.current().expect("a set")),
+            (found.clone(), full)
+        );
+        assert_eq!(give_back(&web, &found).expect("all of it"), None);
     }
 
     #[test]

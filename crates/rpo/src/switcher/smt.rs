@@ -113,9 +113,9 @@ mod tests {
         );
         assert_eq!(smt.current().expect("a list"), full);
         smt.set(&"0-1".parse().expect("a list")).expect("it is set");
-        smt.restores()
-            .iter()
-            .for_each(|restore| put_back(restore).expect("it is put back"));
+        for restore in smt.restores() {
+            put_back(&restore).expect("it is put back");
+        }
         assert!(
             fs::read_to_string(&control)
                 .expect("a file")

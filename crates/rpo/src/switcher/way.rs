@@ -33,6 +33,12 @@ pub trait Switcher: Send {
     /// When the system does not say.
     fn current(&mut self) -> Result<CpuSet, SwitchError>;
 
+    /// Of these CPUs, given to the server, those that the kernel lets it have as things are: what
+    /// [`Switcher::current`] says while nobody else has a hand in it.
+    fn possible(&self, cpus: &CpuSet) -> CpuSet {
+        online(cpus)
+    }
+
     /// Looks for what is new since, threads and processes that were not known when it was last set,
     /// and for sets that others have changed.
     ///
@@ -44,4 +50,13 @@ pub trait Switcher: Send {
 
     /// What another process does to put back what was found.
     fn restores(&self) -> Vec<Restore>;
+}
+
+/// Of these CPUs, those that are online; all where the system does not say.
+pub(super) fn online(cpus: &CpuSet) -> CpuSet {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online");
+    match text.ok().and_then(|text| text.parse::<CpuSet>().ok()) {
+        Some(online) if !online.is_empty() => cpus.intersection(&online),
+        _ => cpus.clone(),
+    }
 }
