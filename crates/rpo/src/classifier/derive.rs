@@ -121,7 +121,10 @@ mod tests {
                 .flat_map(|(index, path)| vec![line(path); weight(index)]);
             log::count(lines, &mut own)
         };
-        let (all, one) = (counted(|index| 1 + index), counted(|index| 1 + index * index));
+        let (all, one) = (
+            counted(|index| 1 + index),
+            counted(|index| 1 + index * index),
+        );
         let printed = tables(&all, &one);
         let read: Printed = toml::from_str(&printed).expect(&printed);
         assert!(read.class.len() > 5, "{printed}");

@@ -16,6 +16,7 @@ mod feed;
 mod guard;
 mod hardware;
 mod load;
+mod lock;
 mod pace;
 mod parts;
 mod rings;
@@ -27,6 +28,7 @@ mod tests;
 pub use guard::guard;
 pub use hardware::Hardware;
 pub use load::sees_load;
+pub use lock::{Lock, shared_folder};
 pub use parts::{DaemonError, Parts};
 pub use state::{PutBack, State, StateError};
 
@@ -122,13 +124,6 @@ impl Daemon {
         for (path, mode, form) in &parts.datagrams {
             datagrams.push(Datagrams::bind(path, *mode, *form)?);
         }
-        let (mut state, mut guardian) = (None, None);
-        if let Some((file, command)) = parts.state {
-            // Before anything is switched: from here on whoever comes after knows what to put back.
-            file.save(&parts.switcher.restores())?;
-            state = Some(file);
-            guardian = Some(Guardian::start(command).map_err(start("the guardian"))?);
-        }
         let shared = Shared::default();
         let admin = match parts.admin {
             Some((listener, names)) => {
@@ -145,6 +140,13 @@ impl Daemon {
             }
             None => None,
         };
+        let (mut state, mut guardian) = (None, None);
+        if let Some((file, command)) = parts.state {
+            // Before anything is changed: from here on whoever comes after knows what to put back.
+            file.save(&parts.switcher.restores())?;
+            state = Some(file);
+            guardian = Some(Guardian::start(command).map_err(start("the guardian"))?);
+        }
         let mut daemon = Daemon {
             feed: Feed::new(parts.classifier, parts.policy),
             switcher: parts.switcher,
@@ -184,8 +186,24 @@ impl Daemon {
             in_setting: [Duration::ZERO; 2],
             since: Duration::ZERO,
         };
+        if let Err(error) = daemon.make_ready() {
+            // This is what it ends with, and what was changed on the way is put back.
+            if let Err(error) = daemon.end() {
+                tracing::error!("{:#}", Chain(&error));
+            }
+            return Err(error);
+        }
         daemon.tell_policy(Duration::ZERO);
         Ok(daemon)
+    }
+
+    /// The last of what may fail, since it may change something.
+    fn make_ready(&mut self) -> Result<(), DaemonError> {
+        self.switcher.make_ready()?;
+        if let Some(state) = &self.state {
+            state.save(&self.switcher.restores())?;
+        }
+        Ok(())
     }
 
     /// Tells the policy what is in force.

@@ -9,28 +9,39 @@
 //! Who may write to it decides what a controller of the same user puts back, so it is its user's
 //! alone.
 
+use super::lock::hold;
 use crate::switcher::{Restore, SwitchError, put_back};
-use rustix::fs::FlockOperation;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 /// Most bytes of a file that is read: 65,536 processes.
 const FILE_MAX: u64 = 4 << 20;
-/// So long a file that another process has is waited for.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// Between two tries to take it.
-const TRY_AGAIN: Duration = Duration::from_millis(5);
 
 /// Why what has to be put back is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// Another controller has it.
-    #[error("another controller runs with {0}: give one of the two another --state")]
+    #[error(
+        "another controller runs with {0}: if it is of another server, give this one a --state of \
+         its own"
+    )]
     Held(PathBuf),
+    /// Another controller switches the same.
+    #[error("another controller switches {0} already: stop that one first")]
+    Switched(String),
+    /// A lock cannot be taken.
+    #[error(
+        "cannot keep {path}, by which controllers of one server know of each other (a confined unit \
+         needs RuntimeDirectory=rhythm-rpo)"
+    )]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A file cannot be opened, read or written.
     #[error("cannot keep {path}, which says what has to be put back")]
     File {
@@ -80,34 +91,16 @@ impl State {
     /// # Errors
     /// When another one keeps it, or there is no folder for it.
     pub fn take(path: &Path) -> Result<State, StateError> {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            match State::try_take(path) {
-                Err(StateError::Held(_)) if Instant::now() < end => sleep(TRY_AGAIN),
-                result => return result,
-            }
-        }
-    }
-
-    fn try_take(path: &Path) -> Result<State, StateError> {
-        let error = |source| StateError::File {
-            path: path.to_owned(),
-            source,
-        };
-        let lock = (File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600))
-        .open(beside(path, ".lock"))
-        .map_err(error)?;
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(State {
+        match hold(&beside(path, ".lock")) {
+            Ok(Some(lock)) => Ok(State {
                 path: path.to_owned(),
                 _lock: lock,
             }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(StateError::Held(path.to_owned())),
-            Err(source) => Err(error(source.into())),
+            Ok(None) => Err(StateError::Held(path.to_owned())),
+            Err(source) => Err(StateError::File {
+                path: path.to_owned(),
+                source,
+            }),
         }
     }
 

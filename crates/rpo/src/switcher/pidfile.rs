@@ -43,10 +43,16 @@ impl Pidfile {
         })
     }
 
+    /// The process that a file names, where one of that number runs.
+    #[must_use]
+    pub fn named(file: &Path) -> Option<Process> {
+        read(file).ok().and_then(Process::of)
+    }
+
     /// Takes the process that the file names now, if that is another one; says whether it is.
     fn look(&mut self) -> Result<bool, SwitchError> {
         // While a server starts again there may be no file, or the last one's: nothing is new.
-        let named = read(&self.file).ok().and_then(Process::of);
+        let named = Pidfile::named(&self.file);
         let Some(process) = named.filter(|&process| !self.tasks.has(process)) else {
             return Ok(false);
         };

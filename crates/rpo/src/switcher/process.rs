@@ -31,7 +31,8 @@ fn stat(text: &str) -> Option<(u32, u64)> {
 
 impl Process {
     /// The process that has this number now.
-    pub(super) fn of(pid: u32) -> Option<Process> {
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Process> {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (_, start) = stat(&text)?;
         Some(Process { pid, start })

@@ -21,6 +21,16 @@ pub trait Switcher: Send {
     /// The CPUs that the server had when it was found: the most that it is ever given.
     fn full(&self) -> &CpuSet;
 
+    /// Changes what has to be changed before the first switch, if there is anything; until then
+    /// nothing is. Whoever calls it has kept what [`Switcher::restores`] says; after it, that may
+    /// say more.
+    ///
+    /// # Errors
+    /// When the system refuses, or what was found is different by now.
+    fn make_ready(&mut self) -> Result<(), SwitchError> {
+        Ok(())
+    }
+
     /// Gives the server these CPUs. When it returns, no known task of it runs elsewhere.
     ///
     /// # Errors
