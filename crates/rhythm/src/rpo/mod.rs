@@ -228,6 +228,15 @@ fn warn_of(put_back: &PutBack) {
     }
 }
 
+/// Chooses by the topology as it is then.
+pub(crate) fn one_per_core() -> daemon::Choose {
+    Box::new(|possible| {
+        let topology = Topology::read(Path::new(SYSFS)).ok()?;
+        let is_some = topology.nothing_to_choose(possible).is_none();
+        is_some.then(|| topology.one_per_core(possible))
+    })
+}
+
 /// What a controller is made of.
 fn parts(
     options: &Options,
@@ -243,6 +252,7 @@ fn parts(
         policy: options.policy(&classifier, state.is_none())?,
         switcher,
         fewer,
+        choose: (!options.names_fewer()).then(one_per_core),
         classifier,
         rings: options.rings().to_vec(),
         counting: Vec::new(),

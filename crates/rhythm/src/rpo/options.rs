@@ -259,6 +259,11 @@ impl Options {
         })
     }
 
+    /// Whether these are named by hand.
+    pub(super) fn names_fewer(&self) -> bool {
+        self.fewer_cpus.is_some()
+    }
+
     /// The sockets to listen at.
     pub(super) fn sockets(&self) -> Result<Vec<(PathBuf, u32, Form)>> {
         let mode = self.socket_mode.as_deref().unwrap_or("660");

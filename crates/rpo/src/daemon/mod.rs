@@ -29,7 +29,7 @@ pub use guard::guard;
 pub use hardware::Hardware;
 pub use load::sees_load;
 pub use lock::{Lock, shared_folder};
-pub use parts::{DaemonError, Parts};
+pub use parts::{Choose, DaemonError, Parts};
 pub use state::{PutBack, State, StateError};
 
 use crate::collector::{Counters, Datagrams, Record};
@@ -80,6 +80,9 @@ struct Daemon {
     feed: Feed,
     switcher: Box<dyn Switcher>,
     fewer: CpuSet,
+    choose: Option<Choose>,
+    /// What the server could have at the last look.
+    possible: CpuSet,
     setting: Setting,
     rings: Rings,
     counters: Vec<Counters>,
@@ -149,8 +152,10 @@ impl Daemon {
         }
         let mut daemon = Daemon {
             feed: Feed::new(parts.classifier, parts.policy),
+            possible: parts.switcher.possible(parts.switcher.full()),
             switcher: parts.switcher,
             fewer: parts.fewer,
+            choose: parts.choose,
             setting: Setting::AllThreads,
             rings: Rings::new(parts.rings),
             counters: parts.counting.into_iter().map(Counters::new).collect(),
@@ -425,8 +430,25 @@ impl Daemon {
         }
     }
 
+    /// Where CPUs went offline or came back, others may be one a core; what is in force is then put
+    /// right by the look at what the kernel has.
+    fn choose_again(&mut self) {
+        let possible = self.switcher.possible(self.switcher.full());
+        if possible == self.possible {
+            return;
+        }
+        tracing::info!(before = %self.possible, now = %possible, "the server has other CPUs");
+        let chosen = self.choose.as_ref().and_then(|choose| choose(&possible));
+        self.possible = possible;
+        if let Some(fewer) = chosen.filter(|fewer| *fewer != self.fewer) {
+            tracing::info!(before = %self.fewer, now = %fewer, "others are one a core");
+            self.fewer = fewer;
+        }
+    }
+
     /// What is done each second.
     fn upkeep(&mut self) {
+        self.choose_again();
         self.follow();
         let wanted = self.switcher.possible(self.cpus());
         match self.switcher.current() {

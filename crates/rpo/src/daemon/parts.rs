@@ -18,6 +18,9 @@ pub struct Parts {
     pub switcher: Box<dyn Switcher>,
     /// The server's CPUs, one a core.
     pub fewer: CpuSet,
+    /// Says which these are among those that it can have, when that has changed (CPUs went offline,
+    /// or came back); none where they are named by hand.
+    pub choose: Option<Choose>,
     /// Says which class a request is of.
     pub classifier: Classifier,
     /// Chooses.
@@ -38,6 +41,9 @@ pub struct Parts {
     /// Where it tells of itself, and by which names it may be asked.
     pub admin: Option<(Listener, Vec<String>)>,
 }
+
+/// One CPU a core of these; none where that is not known, or there is nothing to choose.
+pub type Choose = Box<dyn Fn(&CpuSet) -> Option<CpuSet> + Send>;
 
 /// Why a controller ends.
 #[derive(Debug, thiserror::Error)]

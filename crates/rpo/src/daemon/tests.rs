@@ -77,6 +77,7 @@ fn daemon(policy: impl Policy + Send + 'static, switcher: impl Switcher + 'stati
     let parts = Parts {
         switcher: Box::new(switcher),
         fewer: "0".parse().expect("a CPU"),
+        choose: None,
         classifier: Classifier::default(),
         policy: Box::new(policy),
         rings: Vec::new(),
@@ -157,4 +158,67 @@ fn a_setting_is_as_old_as_the_switch_to_it_however_that_came() {
     let (setting, failed) = age(&daemon);
     assert_eq!(setting, Some(Setting::AllThreads));
     assert!(failed >= switched + pause, "{failed:?}");
+}
+
+/// A server that can have fewer CPUs than it had, when one goes offline.
+struct Unplugged {
+    full: CpuSet,
+    given: CpuSet,
+    gone: Arc<AtomicBool>,
+}
+
+impl Switcher for Unplugged {
+    fn name(&self) -> String {
+        "unplugged".to_owned()
+    }
+
+    fn full(&self) -> &CpuSet {
+        &self.full
+    }
+
+    fn set(&mut self, cpus: &CpuSet) -> Result<(), SwitchError> {
+        self.given = cpus.clone();
+        Ok(())
+    }
+
+    fn current(&mut self) -> Result<CpuSet, SwitchError> {
+        Ok(self.possible(&self.given))
+    }
+
+    fn possible(&self, cpus: &CpuSet) -> CpuSet {
+        let is_there = |&cpu: &usize| cpu != 0 || !self.gone.load(Ordering::Relaxed);
+        cpus.iter().filter(is_there).collect()
+    }
+
+    fn restores(&self) -> Vec<Restore> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_core_whose_cpu_went_offline_runs_on_its_other_one() {
+    let gone = Arc::new(AtomicBool::new(false));
+    let full: CpuSet = "0-3".parse().expect("CPUs");
+    let given = full.clone();
+    let switcher = Unplugged {
+        gone: gone.clone(),
+        full,
+        given,
+    };
+    let mut daemon = daemon(Fixed::new(Setting::OnePerCore), switcher);
+    // Cores are 0 with 2, and 1 with 3.
+    daemon.choose = Some(Box::new(|possible| {
+        let first = if possible.contains(0) { 0 } else { 2 };
+        Some([first, 1].into_iter().collect())
+    }));
+    daemon.fewer = "0-1".parse().expect("CPUs");
+    let mut current = |gone_now| {
+        gone.store(gone_now, Ordering::Relaxed);
+        daemon.upkeep();
+        daemon.turn();
+        daemon.switcher.current().expect("it says").to_string()
+    };
+    assert_eq!(current(false), "0-1");
+    assert_eq!(current(true), "1-2");
+    assert_eq!(current(false), "0-1");
 }

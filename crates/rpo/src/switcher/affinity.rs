@@ -46,7 +46,7 @@ impl Affinity {
                 return Err(SwitchError::Unfit(format!(
                     "thread {thread} of process {pid}'s tree is kept on CPUs of its own, which \
                      would be lost: switch off such pinning (nginx: worker_cpu_affinity; rhythm: \
-                     --pin), or use a control group"
+                     --pin); from Linux 6.2 on, a control group keeps them (--unit, --cgroup)"
                 )));
             }
         }
@@ -173,7 +173,7 @@ impl Switcher for Affinity {
 }
 
 /// The CPUs of a thread; none if it has ended.
-fn get(thread: u32) -> Result<Option<CpuSet>, SwitchError> {
+pub(super) fn get(thread: u32) -> Result<Option<CpuSet>, SwitchError> {
     let Some(id) = id(thread) else {
         return Ok(None);
     };
@@ -285,6 +285,26 @@ mod tests {
         until("all have ended", || {
             opened.known.iter().all(|process| !process.runs())
         });
+    }
+
+    #[test]
+    fn a_cpu_that_is_offline_is_nobodys_doing() {
+        let mut shell = server();
+        let process = Process::of(shell.id()).expect("it runs");
+        let mut full = get(shell.id()).expect("it runs").expect("it runs");
+        // As of a server whose last CPU was unplugged; this machine has none of that number.
+        full.insert(1000);
+        let mut opened = Affinity::of(BTreeSet::from([process]), full.clone());
+        until("a child", || {
+            opened.follow().expect("/proc");
+            opened.threads.len() == 2
+        });
+        let followed = opened.follow().expect("/proc");
+        let current = opened.current().expect("it runs");
+        drop(shell.stdin.take());
+        shell.wait().expect("it ends");
+        assert_eq!(followed, Followed::default());
+        assert_eq!(current, opened.possible(&full));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! ```
 
 use super::error::SwitchError;
+use super::pinned;
 use super::restore::Restore;
 use super::way::{Switcher, online};
 use crate::cpus::CpuSet;
@@ -43,8 +44,28 @@ impl Cgroup {
     /// Opens a group by its folder below a mount of cgroup v2 or v1.
     ///
     /// # Errors
-    /// When it is no group, the root group, or one that has no set of its own.
+    /// When it is no group, the root group, or one that has no set of its own, or where threads in it
+    /// are kept on CPUs of their own and this kernel would forget that.
     pub fn open(folder: &Path) -> Result<Cgroup, SwitchError> {
+        let opened = Cgroup::of(folder)?;
+        match pinned::are_remembered() {
+            true => Ok(opened),
+            false => opened.unpinned(),
+        }
+    }
+
+    fn unpinned(self) -> Result<Cgroup, SwitchError> {
+        match pinned::find(&self.folder, &self.full)? {
+            None => Ok(self),
+            Some(thread) => Err(SwitchError::Unfit(format!(
+                "thread {thread} in {} is kept on CPUs of its own, which would be lost with Linux \
+                 before 6.2: switch off such pinning (nginx: worker_cpu_affinity; rhythm: --pin)",
+                self.folder.display()
+            ))),
+        }
+    }
+
+    fn of(folder: &Path) -> Result<Cgroup, SwitchError> {
         let is_group = |folder: &Path| folder.join("cgroup.procs").exists();
         if !is_group(folder) {
             return Err(SwitchError::Unfit(format!(
@@ -410,6 +431,34 @@ mod tests {
             (found.clone(), full)
         );
         assert_eq!(give_back(&web, &found).expect("all of it"), None);
+    }
+
+    #[test]
+    fn threads_with_cpus_of_their_own_are_left_alone_where_that_would_be_forgotten() {
+        let (dir, web) = tree(&TWO);
+        let mut own = std::process::Command::new("sleep");
+        let mut process = own.arg("60").spawn().expect("a process");
+        // In a group below it: all that it may have, and then more.
+        fs::create_dir(web.join("below")).expect("a group");
+        fs::write(web.join("below/cgroup.procs"), process.id().to_string()).expect("a file");
+        let has = super::super::affinity::get(process.id())
+            .expect("it runs")
+            .expect("it runs");
+        let opened = |group: String| {
+            fs::write(dir.path().join("cpuset.cpus.effective"), group).expect("a file");
+            Cgroup::of(&web).and_then(Cgroup::unpinned)
+        };
+        let (same, more) = (opened(has.to_string()), opened(format!("{has},1000")));
+        process
+            .kill()
+            .and_then(|()| process.wait())
+            .expect("it ends");
+        same.expect("none is pinned");
+        let error = more.expect_err("one is").to_string();
+        assert!(
+            error.contains("CPUs of its own") && error.contains("6.2"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod error;
 pub mod measure;
 pub mod mounts;
 mod pidfile;
+mod pinned;
 mod process;
 mod put_back;
 mod restore;

@@ -45,8 +45,13 @@ impl Process {
 
     /// Its threads; none where it has ended.
     pub(super) fn threads(self) -> Vec<u32> {
-        numbers(Path::new(&format!("/proc/{}/task", self.pid))).unwrap_or_default()
+        threads(self.pid)
     }
+}
+
+/// The threads of the process that has this number; none where there is none.
+pub(super) fn threads(pid: u32) -> Vec<u32> {
+    numbers(Path::new(&format!("/proc/{pid}/task"))).unwrap_or_default()
 }
 
 /// Entries of a folder that are numbers.
