@@ -206,7 +206,8 @@ impl Options {
         let named = [
             self.unit.is_some(),
             self.cgroup.is_some(),
-            self.pid.is_some() || self.pidfile.is_some(),
+            self.pid.is_some(),
+            self.pidfile.is_some(),
             self.smt_control,
         ];
         ensure!(
@@ -398,6 +399,9 @@ mod tests {
         assert_eq!(classifier.table().count(), 2);
         assert!(both.policy(&classifier, false).is_ok());
         assert!(Options::default().switcher(false).is_err());
+        let twice: Options = toml::from_str("pid = 1\npidfile = '/run/x'").expect("a file");
+        let error = twice.switcher(true).err().expect("which of the two?");
+        assert!(error.to_string().contains("several ways"), "{error}");
         let unknown = toml::from_str::<Options>("units = 'x'").expect_err("no key");
         assert!(unknown.to_string().contains("units"));
     }
