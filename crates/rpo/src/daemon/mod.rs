@@ -11,6 +11,7 @@
 //! One thread does it all. What fails leads back to all CPUs, and is tried again each second. When
 //! the loop ends, what was found is put back; when the process is killed, its guardian does that.
 
+mod account;
 mod chain;
 mod feed;
 mod guard;
@@ -37,6 +38,7 @@ use crate::cpus::CpuSet;
 use crate::policy::{Decision, Load};
 use crate::setting::Setting;
 use crate::switcher::{Followed, SwitchError, Switcher};
+use account::Account;
 use chain::Chain;
 use feed::Feed;
 use guard::Guardian;
@@ -45,8 +47,7 @@ use pace::Pace;
 use rhythm_observe::admin::{Admin, Names};
 use rings::Rings;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use status::{DECISIONS_MAX, Shared, Snapshot};
-use std::collections::VecDeque;
+use status::{Shared, Snapshot};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -108,13 +109,7 @@ struct Daemon {
     trouble: Option<String>,
     /// Why the last switch that was tried failed, if it did.
     failed: Option<String>,
-    decisions: VecDeque<(Duration, String)>,
-    decided: u64,
-    switches: [u64; 2],
-    failures: u64,
-    disagreements: u64,
-    switching: Duration,
-    in_setting: [Duration; 2],
+    account: Account,
     /// When the setting was set that is in force.
     since: Duration,
 }
@@ -182,13 +177,7 @@ impl Daemon {
             pace: Pace::default(),
             trouble: None,
             failed: None,
-            decisions: VecDeque::new(),
-            decided: 0,
-            switches: [0; 2],
-            failures: 0,
-            disagreements: 0,
-            switching: Duration::ZERO,
-            in_setting: [Duration::ZERO; 2],
+            account: Account::default(),
             since: Duration::ZERO,
         };
         if let Err(error) = daemon.make_ready() {
@@ -224,7 +213,7 @@ impl Daemon {
     fn turn(&mut self) {
         self.wait();
         let now = self.begin.elapsed();
-        self.in_setting[self.setting.index()] += now.saturating_sub(self.last_turn);
+        self.account.in_setting[self.setting.index()] += now.saturating_sub(self.last_turn);
         self.last_turn = now;
         let Daemon {
             feed,
@@ -340,11 +329,7 @@ impl Daemon {
     }
 
     fn obey(&mut self, decision: &Decision, now: Duration) {
-        self.decided += 1;
-        if self.decisions.len() >= DECISIONS_MAX {
-            self.decisions.pop_front();
-        }
-        self.decisions.push_back((now, decision.to_string()));
+        self.account.decided(decision, now);
         tracing::debug!("{decision}");
         let mut took = Duration::ZERO;
         if decision.setting != self.setting {
@@ -358,9 +343,8 @@ impl Daemon {
                         tracing::info!("the server can be switched again");
                     }
                     took = begin.elapsed();
-                    self.switching += took;
+                    self.account.switched(self.setting, took);
                     self.pace.switched(self.begin.elapsed(), took);
-                    self.switches[self.setting.index()] += 1;
                     self.is_in_force(before);
                     self.follow_due = true;
                 }
@@ -376,7 +360,7 @@ impl Daemon {
 
     /// Switching failed: the server gets all its CPUs, if that is possible.
     fn failed(&mut self, error: &SwitchError) {
-        self.failures += 1;
+        self.account.failures += 1;
         let why = format!("{:#}", Chain(error));
         if self.failed.as_ref() != Some(&why) {
             tracing::error!("{why}; the server is given all its CPUs, and it is tried again");
@@ -416,7 +400,7 @@ impl Daemon {
                 was_changed,
             }) => {
                 if was_changed {
-                    self.disagreements += 1;
+                    self.account.disagreements += 1;
                     tracing::warn!("somebody changed threads' sets: they have their own again");
                 }
                 if is_other
@@ -457,7 +441,7 @@ impl Daemon {
                 self.trouble = None;
             }
             Ok(current) => {
-                self.disagreements += 1;
+                self.account.disagreements += 1;
                 tracing::warn!(
                     "the kernel has {current} and not {wanted}: it is given these again"
                 );
@@ -492,13 +476,7 @@ impl Daemon {
                 .or_else(|| self.failed.clone())
                 .or_else(|| self.rings.missing()),
             explanation: self.feed.controller.explain(),
-            decisions: self.decisions.iter().cloned().collect(),
-            decided: self.decided,
-            switches: self.switches,
-            failures: self.failures,
-            disagreements: self.disagreements,
-            switching: self.switching,
-            in_setting: self.in_setting,
+            account: self.account.clone(),
             counted: self.hardware.as_ref().map(Hardware::counted),
             counts,
             ring_errors: self.rings.errors(),

@@ -128,7 +128,7 @@ fn whoever_has_it_switched_to_and_fro_does_so_no_more_than_that() {
         daemon.feed.decision = to(daemon.setting.other());
         daemon.turn();
     }
-    let [to_all, to_one] = daemon.switches;
+    let [to_all, to_one] = daemon.account.switches;
     // The first is free, and then one each 50 ms; back it goes at once.
     let most = 1 + begin.elapsed().as_millis() as u64 / 50;
     assert!((2..=most).contains(&to_one), "{to_one} of {most}");
