@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let parts = Parts {
         switcher: Box::new(switcher),
         fewer: first,
+        choose: None,
         classifier: Classifier::default(),
         policy: Box::new(Fixed::new(Setting::OnePerCore)),
         rings: Vec::new(),

@@ -178,26 +178,36 @@ static inline int rpo_is_a_ring(int file)
            && memcmp(magic, "RPORING1", sizeof magic) == 0;
 }
 
-/* Whether the ring has this many records, and nobody else may write to it: who could shorten it
- * would end all processes that have it mapped. */
+/* Whether the file is of this user, of no second name, and just as long as so many records are, and
+ * nobody else may write to it: who could shorten it would end all processes that have it mapped. */
+static inline int rpo_looks_ours(int file, uint32_t records)
+{
+    struct stat meta;
+
+    return fstat(file, &meta) == 0 && S_ISREG(meta.st_mode) && meta.st_uid == geteuid()
+           && !(meta.st_mode & 022) && meta.st_nlink == 1
+           && (size_t)meta.st_size == rpo_bytes(records);
+}
+
+/* Whether it is the ring that this user made, with this many records. */
 static inline int rpo_is_ours(int file, uint32_t records)
 {
     uint32_t numbers[2];
-    struct stat meta;
 
-    return fstat(file, &meta) == 0 && meta.st_uid == geteuid() && !(meta.st_mode & 022)
-           && meta.st_nlink == 1 && (size_t)meta.st_size == rpo_bytes(records)
+    return rpo_is_a_ring(file) && rpo_looks_ours(file, records)
            && pread(file, numbers, sizeof numbers, 8) == sizeof numbers && numbers[0] == RPO_RECORD
            && numbers[1] == records;
 }
 
-/* Opens the ring that lies there; -1 and errno where none does, EEXIST where something else. */
-static inline int rpo_open_old(const char *path)
+/* Opens the ring that lies there; -1 and errno where none does, EEXIST where something else. One
+ * whose head a process wrote over that has it mapped (a worker that was taken over) is told by all
+ * the rest, lest it could have nothing told of for good. */
+static inline int rpo_open_old(const char *path, uint32_t records)
 {
     /* Of a device or a pipe nothing is waited for. */
     int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 
-    if (file >= 0 && !rpo_is_a_ring(file)) {
+    if (file >= 0 && !rpo_is_a_ring(file) && !rpo_looks_ours(file, records)) {
         close(file);
         errno = EEXIST;
         return -1;
@@ -209,14 +219,14 @@ static inline int rpo_open_old(const char *path)
 static inline int rpo_open(const char *path, uint32_t records)
 {
     char *made;
-    int file = rpo_open_old(path);
+    int file = rpo_open_old(path, records);
     uint32_t numbers[2] = {RPO_RECORD, records};
 
     if (file >= 0) {
         if (rpo_is_ours(file, records))
             return file;
         close(file);
-        /* Of another size, or of another user: whoever has it mapped keeps it. */
+        /* Of another size or user, or written over: whoever has it mapped keeps it. */
         if (unlink(path) != 0)
             return -1;
     } else if (errno != ENOENT) {
@@ -252,9 +262,9 @@ static inline const char *rpo_not_opened(void)
 }
 
 /* What rpo_map would say of what lies there, and errno, or NULL; nothing is changed. */
-static inline const char *rpo_look(const char *path)
+static inline const char *rpo_look(const char *path, uint32_t records)
 {
-    int file = rpo_open_old(path);
+    int file = rpo_open_old(path, records);
 
     if (file < 0)
         return errno == ENOENT ? NULL : rpo_not_opened();

@@ -13,7 +13,7 @@ use rhythm_net::signal::{self, Signal};
 use rhythm_net::{ListenOptions, Listener};
 use rhythm_rpo::classifier::{derive, log};
 use rhythm_rpo::cpus::CpuSet;
-use rhythm_rpo::daemon::{self, Hardware, Parts, State};
+use rhythm_rpo::daemon::{self, Hardware, Lock, Parts, PutBack, State, StateError};
 use rhythm_rpo::probe::{Probed, probe};
 use rhythm_rpo::switcher::Switcher;
 use rhythm_rpo::topology::{SYSFS, Topology};
@@ -117,19 +117,28 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             one_per_core,
         }) => classify(&all_threads, &one_per_core),
         Some(Tool::Restore { state }) => {
-            let count = State::find(&state)?.put_back()?;
-            print_line(format_args!("{count} put back"))?;
+            let put_back = State::find(&state)?.put_back()?;
+            complain_of(&put_back);
+            print_line(format_args!("{} put back", put_back.count))?;
             Ok(ExitCode::SUCCESS)
         }
         Some(Tool::Guard { state }) => {
             // What ends a group of processes is not for this one.
             let _ignored = signal::watch(|_| ()).context("cannot watch for signals")?;
-            let count = daemon::guard(&state, std::io::stdin().lock())?;
-            if count > 0 {
+            let put_back = daemon::guard(&state, std::io::stdin().lock())?;
+            complain_of(&put_back);
+            if put_back.count > 0 {
                 complain("rhythm rpo: the controller is gone; the server has all its CPUs again");
             }
             Ok(ExitCode::SUCCESS)
         }
+    }
+}
+
+/// Says which CPUs a server did not get back, if there are any.
+fn complain_of(put_back: &PutBack) {
+    for left_out in &put_back.left_out {
+        complain(format_args!("rhythm rpo: {left_out}"));
     }
 }
 
@@ -163,21 +172,17 @@ fn control(options: Options) -> Result<ExitCode> {
     let (_watch, is_ending) = ending()?;
     logs::start(LogFormat::Text)?;
     let is_dry = options.is_dry();
-    let state = match is_dry {
-        true => None,
-        false => {
-            let path = options.state();
-            let state = State::take(&path)?;
-            // What is found next is only then what the server really had.
-            let count = state.put_back()?;
-            if count > 0 {
-                tracing::warn!(count, "a controller was killed; what it left was put back");
-            }
-            let mut guardian = Command::new(std::env::current_exe().context("this program")?);
-            guardian.args(["rpo", "guard"]).arg(path);
-            Some((state, guardian))
-        }
-    };
+    let (mut state, mut locks) = (None, Vec::new());
+    if !is_dry {
+        let path = options.state()?;
+        let own = State::take(&path)?;
+        // What is found next is only then what the server really had.
+        locks = lock(&options, &path)?;
+        warn_of(&own.put_back()?);
+        let mut guardian = Command::new(std::env::current_exe().context("this program")?);
+        guardian.args(["rpo", "guard"]).arg(path);
+        state = Some((own, guardian));
+    }
     let switcher = options.switcher(is_dry)?;
     let fewer = match options.fewer(switcher.full())? {
         Ok(fewer) => fewer,
@@ -186,8 +191,50 @@ fn control(options: Options) -> Result<ExitCode> {
     tracing::info!(by = switcher.name(), all = %switcher.full(), fewer = %fewer, "rpo controls");
     let parts = parts(&options, switcher, fewer, state)?;
     let text = daemon::run(parts, &is_ending)?;
+    drop(locks);
     tracing::info!("ended; the server has all its CPUs\n{text}");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Keeps other controllers from the server, and puts back what one of it left that was killed and
+/// had another state file.
+fn lock(options: &Options, state: &Path) -> Result<Vec<Lock>> {
+    let absolute = std::path::absolute(state).context("--state")?;
+    let beside = || absolute.parent().map(Path::to_owned);
+    let folder = daemon::shared_folder().or_else(beside);
+    let folder = folder.context("--state: the path of a file")?;
+    let mut locks = Vec::new();
+    for what in options.server()? {
+        let (lock, left) = Lock::take(&folder, &what, state)?;
+        locks.push(lock);
+        match left.map(|left| State::take(&left)?.put_back()) {
+            Some(Ok(put_back)) => warn_of(&put_back),
+            // Who has it now has put back what was left in it.
+            Some(Err(StateError::Held(_))) | None => {}
+            Some(Err(error)) => return Err(error.into()),
+        }
+    }
+    Ok(locks)
+}
+
+/// Says what was put back of a controller that was killed, if anything was.
+fn warn_of(put_back: &PutBack) {
+    let count = put_back.count;
+    if count > 0 {
+        tracing::warn!(count, "a controller was killed; what it left was put back");
+    }
+    for left_out in &put_back.left_out {
+        tracing::warn!("{left_out}");
+    }
+}
+
+/// Chooses by the topology as it is then.
+pub(crate) fn one_per_core() -> daemon::Choose {
+    Box::new(|possible| {
+        let topology = Topology::read(Path::new(SYSFS)).ok()?;
+        let is_some = topology.nothing_to_choose(possible).is_none();
+        is_some.then(|| topology.one_per_core(possible))
+    })
 }
 
 /// What a controller is made of.
@@ -205,6 +252,7 @@ fn parts(
         policy: options.policy(&classifier, state.is_none())?,
         switcher,
         fewer,
+        choose: (!options.names_fewer()).then(one_per_core),
         classifier,
         rings: options.rings().to_vec(),
         counting: Vec::new(),
@@ -325,28 +373,7 @@ fn classify(all_threads: &Path, one_per_core: &Path) -> Result<ExitCode> {
         Ok(counts)
     };
     let (all, one) = (counted(all_threads)?, counted(one_per_core)?);
-    for (name, friendly) in derive::by_frequency(&all, &one) {
-        let is_pattern = name != "other";
-        if !is_pattern {
-            continue;
-        }
-        let share = |counts: &log::Counts| {
-            let requests = counts.classes.get(&name).map_or(0, |class| class.requests);
-            requests as f64 * 100.0 / counts.total().max(1) as f64
-        };
-        let setting = match friendly {
-            rhythm_rpo::classifier::Friendly::AllThreads => "all-threads",
-            rhythm_rpo::classifier::Friendly::OnePerCore => "one-per-core",
-        };
-        // A class of its own is the first part of a path: itself, and what is below.
-        print(format_args!(
-            "[[class]]    # {:.1} % against {:.1} %\nname = {name:?}\npatterns = [{name:?}, \
-             {:?}]\nfriendly = {setting:?}\n\n",
-            share(&all),
-            share(&one),
-            format!("{}/**", name.trim_end_matches('/'))
-        ))?;
-    }
+    print(derive::tables(&all, &one))?;
     Ok(ExitCode::SUCCESS)
 }
 

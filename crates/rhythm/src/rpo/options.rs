@@ -4,16 +4,20 @@ use anyhow::{Context, Result, bail, ensure};
 use rhythm_rpo::classifier::{Classifier, Friendly};
 use rhythm_rpo::collector::Form;
 use rhythm_rpo::cpus::CpuSet;
+use rhythm_rpo::daemon;
 use rhythm_rpo::policy::{Fixed, Learned, LearnedSettings, Majority, Policy, Watching};
 use rhythm_rpo::setting::Setting;
 use rhythm_rpo::switcher::{
-    Affinity, Cgroup, Dry, Pidfile, SmtControl, Switcher, open_unit, unit_cpus,
+    Affinity, Cgroup, Dry, Pidfile, Process, SmtControl, Switcher, Unit, unit_folder,
 };
 use rhythm_rpo::topology::{SYSFS, Topology};
 use serde::Deserialize;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+
+/// What is asked where a unit's control group is.
+const SYSTEMCTL: &str = "systemctl";
 
 /// How it chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Deserialize)]
@@ -102,8 +106,8 @@ pub(super) struct Options {
     #[arg(skip)]
     class: Vec<Class>,
 
-    /// Where it keeps what has to be put back [default: rpo.state in $RUNTIME_DIRECTORY, or
-    /// /run/rhythm-rpo.state]
+    /// Where it keeps what has to be put back [default: rpo.state in $RUNTIME_DIRECTORY, or in
+    /// /run/rhythm-rpo]
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 
@@ -175,25 +179,44 @@ impl Options {
         by_name || self.pid.is_some() || self.pidfile.is_some() || self.smt_control
     }
 
-    /// Opens what is switched.
+    /// What is switched, by names that any other controller of the same has for it, too.
+    pub(super) fn server(&self) -> Result<Vec<String>> {
+        let path = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let group = |folder: &Path| format!("cgroup {}", path(folder).display());
+        let process = |process: Process| format!("process {}:{}", process.pid, process.start);
+        let mut names = Vec::new();
+        if let Some(unit) = &self.unit {
+            names.push(group(&unit_folder(Path::new(SYSTEMCTL), unit)?));
+        }
+        names.extend(self.cgroup.as_deref().map(group));
+        names.extend(self.pid.and_then(Process::of).map(process));
+        if let Some(file) = &self.pidfile {
+            // The process is another one when the server starts again, and this is the same.
+            names.push(format!("pidfile {}", path(file).display()));
+            names.extend(Pidfile::named(file).map(process));
+        }
+        if self.smt_control {
+            names.push("smt/control".to_owned());
+        }
+        Ok(names)
+    }
+
+    /// Opens what is switched; nothing is changed by that.
     pub(super) fn switcher(&self, dry: bool) -> Result<Box<dyn Switcher>> {
         let named = [
             self.unit.is_some(),
             self.cgroup.is_some(),
-            self.pid.is_some() || self.pidfile.is_some(),
+            self.pid.is_some(),
+            self.pidfile.is_some(),
             self.smt_control,
         ];
         ensure!(
             named.iter().filter(|&&is| is).count() <= 1,
             "the server is named in several ways: one of unit, cgroup, pid, pidfile, smt-control"
         );
-        let systemctl = Path::new("systemctl");
+        let systemctl = Path::new(SYSTEMCTL);
         let opened: Box<dyn Switcher> = if let Some(unit) = &self.unit {
-            if dry {
-                // To open it may switch its controller on.
-                return Ok(Box::new(Dry::new(unit_cpus(systemctl, unit)?)));
-            }
-            Box::new(open_unit(systemctl, unit)?)
+            Box::new(Unit::open(systemctl, unit)?)
         } else if let Some(folder) = &self.cgroup {
             Box::new(Cgroup::open(folder)?)
         } else if let Some(pid) = self.pid {
@@ -235,6 +258,11 @@ impl Options {
             Some(why) => Err(why),
             None => Ok(topology.one_per_core(full)),
         })
+    }
+
+    /// Whether these are named by hand.
+    pub(super) fn names_fewer(&self) -> bool {
+        self.fewer_cpus.is_some()
     }
 
     /// The sockets to listen at.
@@ -320,13 +348,20 @@ impl Options {
     }
 
     /// Where what has to be put back is kept.
-    pub(super) fn state(&self) -> PathBuf {
-        self.state
-            .clone()
-            .unwrap_or_else(|| match std::env::var_os("RUNTIME_DIRECTORY") {
-                Some(folder) => Path::new(&folder).join("rpo.state"),
-                None => "/run/rhythm-rpo.state".into(),
-            })
+    pub(super) fn state(&self) -> Result<PathBuf> {
+        if let Some(path) = &self.state {
+            return Ok(path.clone());
+        }
+        let of_unit = std::env::var("RUNTIME_DIRECTORY").ok();
+        // A unit with several has colons between them.
+        let of_unit = of_unit.and_then(|all| all.split(':').next().map(PathBuf::from));
+        let folder = of_unit.filter(|folder| folder.is_absolute());
+        let folder = folder.or_else(daemon::shared_folder).context(
+            "where shall what has to be put back be kept? name a file by --state, or set \
+             XDG_RUNTIME_DIR",
+        )?;
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        Ok(folder.join("rpo.state"))
     }
 
     /// Whether nothing is switched.
@@ -364,6 +399,9 @@ mod tests {
         assert_eq!(classifier.table().count(), 2);
         assert!(both.policy(&classifier, false).is_ok());
         assert!(Options::default().switcher(false).is_err());
+        let twice: Options = toml::from_str("pid = 1\npidfile = '/run/x'").expect("a file");
+        let error = twice.switcher(true).err().expect("which of the two?");
+        assert!(error.to_string().contains("several ways"), "{error}");
         let unknown = toml::from_str::<Options>("units = 'x'").expect_err("no key");
         assert!(unknown.to_string().contains("units"));
     }

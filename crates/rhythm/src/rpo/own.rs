@@ -135,6 +135,7 @@ pub(crate) fn start(
     let parts = Parts {
         switcher,
         fewer,
+        choose: (args.rpo_fewer_cpus.is_none()).then(super::one_per_core),
         classifier: Classifier::default(),
         policy,
         rings: Vec::new(),

@@ -200,6 +200,14 @@ impl Drop for Controller {
         // One that has ended cannot be killed any more.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // One that was killed leaves its locks, which say where its state is.
+        let shared = rhythm_rpo::daemon::shared_folder().map(std::fs::read_dir);
+        for entry in shared.into_iter().flatten().flatten().flatten() {
+            let text = std::fs::read(entry.path()).unwrap_or_default();
+            if text == self.state.as_os_str().as_encoded_bytes() {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
     }
 }
 
@@ -254,6 +262,15 @@ fn a_signal_ends_it_in_order() {
     let second = Controller::start(&folder, all[0], &["--pidfile", named]);
     second.said("another controller runs");
     assert!(!second.ended().success());
+    // Nor, with one of its own, the same server, by whichever name.
+    let beside = self::folder("ended-beside");
+    let process = server.0.id().to_string();
+    for named in [["--pidfile", named], ["--pid", &process]] {
+        let third = Controller::start(&beside, all[0], &named);
+        third.said("already: stop that one first");
+        assert!(!third.ended().success());
+        assert!(server.has(&all[..1]), "it is the first one's");
+    }
     let sender = UnixDatagram::unbound().expect("a socket");
     sender
         .send_to(b"\xff\x00 junk", &controller.socket)

@@ -99,7 +99,8 @@ static ngx_int_t map_ring(ngx_cycle_t *cycle)
     if (!cleanup)
         return NGX_ERROR;
     path = (const char *)conf->path.data;
-    wrong = ngx_test_config ? rpo_look(path) : rpo_map(&conf->ring, path, conf->records);
+    wrong = ngx_test_config ? rpo_look(path, conf->records)
+                            : rpo_map(&conf->ring, path, conf->records);
     if (wrong)
         ngx_log_error(NGX_LOG_ERR, cycle->log, errno,
                       "rpo_ring: %V %s; requests are served and not told of", &conf->path, wrong);

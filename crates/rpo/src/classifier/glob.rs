@@ -1,5 +1,20 @@
 //! Patterns over paths: `*` is any text without a slash, `**` any text, `?` one character but a
-//! slash; all else is itself.
+//! slash; behind a `\`, these and `\` are themselves, as all else is.
+
+/// What is more than itself in a pattern.
+const SPECIAL: [char; 3] = ['*', '?', '\\'];
+
+/// The pattern that this text alone fits.
+pub(super) fn literal(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len());
+    for character in text.chars() {
+        if SPECIAL.contains(&character) {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern
+}
 
 /// A pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +37,14 @@ enum Part {
 impl Glob {
     pub(super) fn new(pattern: &str) -> Glob {
         let mut parts = Vec::new();
-        for byte in pattern.bytes() {
+        let mut bytes = pattern.bytes().peekable();
+        while let Some(byte) = bytes.next() {
             match (byte, parts.last()) {
+                (b'\\', _) => {
+                    // Before anything else it is itself.
+                    let itself = bytes.next_if(|next| SPECIAL.contains(&char::from(*next)));
+                    parts.push(Part::Byte(itself.unwrap_or(byte)));
+                }
                 (b'*', Some(Part::Within)) => {
                     parts.pop();
                     parts.push(Part::Any);
@@ -112,6 +133,19 @@ mod tests {
                 "{pattern} {text}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_meant_literally_fits_itself_alone() {
+        for (text, other) in [("/a*b", "/axb"), (r"/\*", "/*"), ("*", "x"), (r"\a", "a")] {
+            let pattern = Glob::new(&literal(text));
+            assert!(pattern.matches(text.as_bytes()), "{text}");
+            assert!(!pattern.matches(other.as_bytes()), "{text} {other}");
+        }
+        assert!(
+            Glob::new(r"/a\b").matches(br"/a\b"),
+            "before what is no more than itself"
+        );
     }
 
     #[test]

@@ -49,7 +49,8 @@ pub fn line(text: &str) -> Option<Line<'_>> {
     let (request, rest) = rest.split_once("\" ")?;
     let mut request = request.split(' ');
     let (method, path) = (request.next()?, request.next()?);
-    if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()) {
+    let is_named = !method.is_empty() && !path.is_empty();
+    if !is_named || !method.bytes().all(|byte| byte.is_ascii_uppercase()) {
         return None;
     }
     let mut rest = rest.split_ascii_whitespace();
@@ -129,6 +130,7 @@ mod tests {
             "",
             "x",
             "[] \"GET / HTTP/1.1\" 200",
+            "- [t] \"GET  HTTP/1.1\" 400 226",
             "- [t] \"\\x16\\x03\" 400 226",
         ] {
             assert_eq!(line(broken), None, "{broken}");

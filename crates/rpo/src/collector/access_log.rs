@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The last word is the time: seconds with a point (nginx's `$request_time`), or `ms=12`, or
-//! `us=12`.
+//! `us=12`. Of a time of 0 is known that it was shorter than the last digit tells; it is taken for
+//! half of that, since what took no time at all would say nothing of how fast a server is.
 //! A line tells of a whole request when it was answered, so what is under way is not known.
 
 use super::lines::TOOK_MAX;
@@ -35,10 +36,16 @@ pub fn read(line: &[u8]) -> Option<Record<'_>> {
 }
 
 fn took(word: &str) -> Option<Duration> {
-    let took = if let Some(millis) = word.strip_prefix("ms=") {
-        Duration::from_millis(millis.parse().ok()?)
+    let (took, digit) = if let Some(millis) = word.strip_prefix("ms=") {
+        (
+            Duration::from_millis(millis.parse().ok()?),
+            Duration::from_millis(1),
+        )
     } else if let Some(micros) = word.strip_prefix("us=") {
-        Duration::from_micros(micros.parse().ok()?)
+        (
+            Duration::from_micros(micros.parse().ok()?),
+            Duration::from_micros(1),
+        )
     } else {
         // Without a point it is the length of the body, the last word of the common format.
         let (seconds, part) = word.split_once('.')?;
@@ -46,7 +53,13 @@ fn took(word: &str) -> Option<Duration> {
         if !is_number(seconds) || !is_number(part) {
             return None;
         }
-        Duration::try_from_secs_f64(word.parse().ok()?).ok()?
+        let took = Duration::try_from_secs_f64(word.parse().ok()?).ok()?;
+        let places = i32::try_from(part.len()).ok()?;
+        (took, Duration::from_secs_f64(0.1_f64.powi(places)))
+    };
+    let took = match took.is_zero() {
+        true => digit / 2,
+        false => took,
     };
     (took <= TOOK_MAX).then_some(took)
 }
@@ -68,6 +81,9 @@ mod tests {
             (" 1.5", Some(1_500_000)),
             (" ms=7", Some(7_000)),
             (" us=7", Some(7)),
+            (" 0.000", Some(500)),
+            (" 0.0000", Some(50)),
+            (" ms=0", Some(500)),
             (" \"-\" \"agent 1.2\"", None),
             ("", None),
             (" -1.5", None),

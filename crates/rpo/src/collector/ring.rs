@@ -27,7 +27,8 @@
 //! memory, costs one call for hundreds of records, and cannot be harmed by a writer that shortens
 //! the file, which would kill whoever has it mapped. What was copied while it was written is told
 //! by the check: a record counts only where number and check are what its place asks for. So
-//! nothing that a writer does can do more than have its records left out.
+//! the worst that a writer does is to have records left out, or to tell of requests that there were
+//! not, on which the choice of a setting then rests.
 
 use super::lines::TOOK_MAX;
 use super::record::{Counts, Record, What};

@@ -10,17 +10,17 @@
 //! It is in a session of its own and ignores the signals that end a group of processes. Where it is
 //! killed too, the next start puts back what is left, and so does `rhythm rpo restore`.
 
-use super::state::{State, StateError};
+use super::state::{PutBack, State, StateError};
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// The guardian's own work: returns when `input` ends and what was left is put back; says how much
-/// that was.
+/// The guardian's own work: returns when `input` ends and what was left is put back; says what that
+/// was.
 ///
 /// # Errors
 /// When it cannot be put back.
-pub fn guard(state: &Path, mut input: impl Read) -> Result<usize, StateError> {
+pub fn guard(state: &Path, mut input: impl Read) -> Result<PutBack, StateError> {
     // It fails only for who leads a group already, and then it has a session of its own.
     let _ = rustix::process::setsid();
     let mut ignored = [0; 64];
@@ -33,7 +33,7 @@ pub fn guard(state: &Path, mut input: impl Read) -> Result<usize, StateError> {
     }
     match State::take(state) {
         // A controller has been started since, and has put it back.
-        Err(StateError::Held(_)) => Ok(0),
+        Err(StateError::Held(_)) => Ok(PutBack::default()),
         taken => taken?.put_back(),
     }
 }

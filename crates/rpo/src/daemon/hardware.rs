@@ -62,9 +62,15 @@ struct Cpu {
 
 #[derive(Debug)]
 struct One {
+    what: What,
+    kind: Kind,
+    cpu: usize,
     counter: Counter,
     last: CountAndTime,
 }
+
+/// How what is to be counted is asked for.
+type What = fn(Kind) -> Builder<'static>;
 
 impl Hardware {
     /// Begins to count on these CPUs.
@@ -75,12 +81,12 @@ impl Hardware {
         Hardware::of(cpus, Builder::new)
     }
 
-    fn of<'a>(cpus: &CpuSet, what: impl Fn(Kind) -> Builder<'a>) -> io::Result<Hardware> {
+    fn of(cpus: &CpuSet, what: What) -> io::Result<Hardware> {
         if cpus.len() > CPUS_MAX {
             let why = format!("{} CPUs are more than {CPUS_MAX}", cpus.len());
             return Err(io::Error::new(ErrorKind::Unsupported, why));
         }
-        let open = |cpu, kind| One::open(what(kind), cpu);
+        let open = |cpu, kind| One::open(what, kind, cpu);
         let all = cpus.iter().map(|cpu| {
             Ok(Cpu {
                 instructions: open(cpu, Kind::INSTRUCTIONS)?,
@@ -116,9 +122,9 @@ impl Hardware {
 }
 
 impl One {
-    fn open(mut what: Builder<'_>, cpu: usize) -> io::Result<One> {
+    fn open(what: What, kind: Kind, cpu: usize) -> io::Result<One> {
         let times = ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING;
-        let mut counter = what
+        let mut counter = what(kind)
             .any_pid()
             .one_cpu(cpu)
             .include_kernel()
@@ -126,14 +132,28 @@ impl One {
             .build()?;
         counter.enable()?;
         let last = counter.read_count_and_time()?;
-        Ok(One { counter, last })
+        Ok(One {
+            what,
+            kind,
+            cpu,
+            counter,
+            last,
+        })
     }
 
-    /// What was counted since the last look; nothing on a CPU that was taken offline.
+    /// What was counted since the last look; nothing on a CPU that was taken offline. The kernel
+    /// takes a CPU's counters from it when it goes offline, and does not give them back: they can be
+    /// read, and stand still. So one whose time stands still is made anew, once that is possible.
     fn look(&mut self) -> u64 {
         let Ok(now) = self.counter.read_count_and_time() else {
             return 0;
         };
+        if now.time_enabled == self.last.time_enabled
+            && let Ok(again) = One::open(self.what, self.kind, self.cpu)
+        {
+            *self = again;
+            return 0;
+        }
         let counted = since(&self.last, &now);
         self.last = now;
         counted
@@ -227,6 +247,26 @@ mod tests {
         }
         hardware.look(Setting::AllThreads, 9);
         assert_eq!(hardware.counted()[0].answers, 2);
+    }
+
+    #[test]
+    fn a_counter_that_stands_still_is_made_anew() {
+        let clock: What = |_| Builder::new(Software::CPU_CLOCK);
+        let mut one = match One::open(clock, Kind::CPU_CYCLES, 0) {
+            Ok(one) => one,
+            Err(error) => {
+                eprintln!("not tried: this user may not watch everybody: {error}");
+                return;
+            }
+        };
+        // As a CPU's are that went offline.
+        one.counter.disable().expect("it is on");
+        one.look();
+        let pause = || std::thread::sleep(Duration::from_millis(5));
+        pause();
+        one.look();
+        pause();
+        assert!(one.look() > 1_000_000, "it counts again");
     }
 
     #[test]

@@ -34,12 +34,23 @@ struct Ticks {
 
 impl Meter {
     /// How busy these CPUs were since the last look. Nothing where the system does not say.
-    pub(super) fn look(&mut self, cpus: &CpuSet, cores: usize, under_way: usize) -> Option<Load> {
+    pub(super) fn look(
+        &mut self,
+        cpus: &CpuSet,
+        cores: usize,
+        under_way: Option<usize>,
+    ) -> Option<Load> {
         let text = fs::read_to_string(STAT).ok()?;
         self.read(&text, cpus, cores, under_way)
     }
 
-    fn read(&mut self, text: &str, cpus: &CpuSet, cores: usize, under_way: usize) -> Option<Load> {
+    fn read(
+        &mut self,
+        text: &str,
+        cpus: &CpuSet,
+        cores: usize,
+        under_way: Option<usize>,
+    ) -> Option<Load> {
         let now = ticks(text, cpus);
         let before = std::mem::replace(&mut self.last, now);
         // Another set of CPUs, or one that was offline: what is between them means nothing.
@@ -51,8 +62,8 @@ impl Meter {
         // This process reads, so it is one of them.
         let running = running?.trim().parse::<u64>().ok()?.saturating_sub(1) as f64;
         let believed = match under_way {
-            0 => running,
-            known => running.min(known as f64),
+            None => running,
+            Some(known) => running.min(known as f64),
         };
         Some(Load {
             running: believed,
@@ -107,22 +118,28 @@ mod tests {
     fn it_is_the_share_of_the_ticks_between_two_looks() {
         let one: CpuSet = "0".parse().expect("a list");
         let mut meter = Meter::default();
-        meter.read(&stat(100, 100, 3), &one, 1, 0);
-        let load = meter.read(&stat(130, 110, 5), &one, 1, 0).expect("ticks");
+        meter.read(&stat(100, 100, 3), &one, 1, None);
+        let load = meter
+            .read(&stat(130, 110, 5), &one, 1, None)
+            .expect("ticks");
         assert_eq!(
             (load.running, load.cores, load.utilization),
             (4.0, 1.0, 0.75)
         );
-        let load = meter.read(&stat(130, 120, 5), &one, 1, 2).expect("ticks");
+        let load = meter.read(&stat(130, 120, 5), &one, 1, Some(2));
+        let load = load.expect("ticks");
         assert_eq!((load.running, load.utilization), (2.0, 0.0));
+        // What runs is all somebody else's.
+        let idle = meter.read(&stat(130, 130, 5), &one, 1, Some(0));
+        assert_eq!(idle.expect("ticks").running, 0.0);
         // No tick between, ticks that go back, and garbage.
         for text in [
-            stat(130, 120, 5),
+            stat(130, 130, 5),
             stat(1, 1, 5),
             String::new(),
             "cpu0 x".to_owned(),
         ] {
-            assert_eq!(meter.read(&text, &one, 1, 0), None, "{text}");
+            assert_eq!(meter.read(&text, &one, 1, None), None, "{text}");
         }
     }
 }

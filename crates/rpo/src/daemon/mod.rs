@@ -11,10 +11,15 @@
 //! One thread does it all. What fails leads back to all CPUs, and is tried again each second. When
 //! the loop ends, what was found is put back; when the process is killed, its guardian does that.
 
+mod account;
 mod chain;
+mod feed;
 mod guard;
 mod hardware;
 mod load;
+mod lock;
+mod pace;
+mod parts;
 mod rings;
 mod state;
 mod status;
@@ -24,30 +29,26 @@ mod tests;
 pub use guard::guard;
 pub use hardware::Hardware;
 pub use load::sees_load;
-pub use state::{State, StateError};
+pub use lock::{Lock, shared_folder};
+pub use parts::{Choose, DaemonError, Parts};
+pub use state::{PutBack, State, StateError};
 
-use crate::classifier::log::is_success;
-use crate::classifier::{ClassId, Classifier};
-use crate::collector::{
-    Counters, Counting, DatagramError, Datagrams, Form, Happened, InFlight, Record, What,
-};
-use crate::controller::Controller;
+use crate::collector::{Counters, Datagrams, Record};
 use crate::cpus::CpuSet;
-use crate::policy::{Decision, Load, Policy};
+use crate::policy::{Decision, Load};
 use crate::setting::Setting;
 use crate::switcher::{Followed, SwitchError, Switcher};
+use account::Account;
 use chain::Chain;
+use feed::Feed;
 use guard::Guardian;
 use load::Meter;
-use rhythm_net::Listener;
+use pace::Pace;
 use rhythm_observe::admin::{Admin, Names};
 use rings::Rings;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use status::{DECISIONS_MAX, Shared, Snapshot};
-use std::collections::VecDeque;
+use status::{Shared, Snapshot};
 use std::io;
-use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -64,52 +65,6 @@ const LOAD: Duration = Duration::from_millis(100);
 /// Between two looks at all that seldom changes.
 const UPKEEP: Duration = Duration::from_secs(1);
 
-/// What a controller is made of.
-pub struct Parts {
-    /// Switches.
-    pub switcher: Box<dyn Switcher>,
-    /// The server's CPUs, one a core.
-    pub fewer: CpuSet,
-    /// Says which class a request is of.
-    pub classifier: Classifier,
-    /// Chooses.
-    pub policy: Box<dyn Policy + Send>,
-    /// Files with rings. One that is not there is looked for again.
-    pub rings: Vec<PathBuf>,
-    /// Sockets that are told of requests by, and their permissions.
-    pub datagrams: Vec<(PathBuf, u32, Form)>,
-    /// Servers in this process, which are watched by what they count.
-    pub counting: Vec<Box<dyn Counting>>,
-    /// Counters of the server's CPUs, where there are any.
-    pub hardware: Option<Hardware>,
-    /// Nothing is switched.
-    pub only_watches: bool,
-    /// What has to be put back, and by which command the guardian is started; none where nothing is
-    /// switched, or what is switched ends with this process.
-    pub state: Option<(State, Command)>,
-    /// Where it tells of itself, and by which names it may be asked.
-    pub admin: Option<(Listener, Vec<String>)>,
-}
-
-/// Why a controller ends.
-#[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
-    /// What has to be put back is not known, or cannot be put back.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// A socket cannot be bound.
-    #[error(transparent)]
-    Datagrams(#[from] DatagramError),
-    /// The system has no resources for it.
-    #[error("cannot start {what}")]
-    Start {
-        /// What.
-        what: &'static str,
-        /// Why.
-        source: io::Error,
-    },
-}
-
 /// Runs a controller until `is_ending`, and puts back what it found.
 ///
 /// # Errors
@@ -122,84 +77,13 @@ pub fn run(parts: Parts, is_ending: &AtomicBool) -> Result<String, DaemonError> 
     daemon.end()
 }
 
-/// What becomes of records.
-struct Feed {
-    classifier: Classifier,
-    controller: Controller,
-    under_way: InFlight,
-    /// Requests that were answered.
-    answers: u64,
-    /// The last decision that is not yet obeyed.
-    decision: Option<Decision>,
-}
-
-impl Feed {
-    /// Of several decisions of one look the last holds.
-    fn decide(&mut self, decision: Option<Decision>) {
-        if decision.is_some() {
-            self.decision = decision;
-        }
-    }
-
-    fn arrived(&mut self, class: ClassId, now: Duration) {
-        let decision = self.controller.arrived(class, now);
-        self.decide(decision);
-    }
-
-    fn take(&mut self, record: &Record<'_>, now: Duration) {
-        let class = self.classifier.classify(record.method, record.path);
-        match record.what {
-            What::Arrived => {
-                self.under_way.arrived(record.token, now);
-                self.arrived(class, now);
-            }
-            What::Completed { took, status } => {
-                self.under_way.completed(record.token);
-                self.completed(class, took, status, now);
-                self.learn(record, status);
-            }
-            What::Whole { took, status } => {
-                self.arrived(class, now);
-                if let Some(took) = took {
-                    self.completed(class, took, status, now);
-                }
-                self.learn(record, status);
-            }
-        }
-    }
-
-    /// Of an answer there may come a class, for requests from now on: this one came as another.
-    fn learn(&mut self, record: &Record<'_>, status: u16) {
-        if is_success(status) {
-            self.classifier.learn(record.method, record.path);
-        }
-    }
-
-    fn counted(&mut self, path: &str, happened: Happened, now: Duration) {
-        // It is a page of this process, which no stranger makes up.
-        let class = self.classifier.learn("", path);
-        match happened {
-            Happened::Arrived => self.arrived(class, now),
-            Happened::Completed { took, ok } => self.finished(class, took, ok, now),
-        }
-    }
-
-    fn completed(&mut self, class: ClassId, took: Duration, status: u16, now: Duration) {
-        // What the server refuses or fails at says nothing of what the work takes.
-        self.finished(class, took, (200..500).contains(&status), now);
-    }
-
-    fn finished(&mut self, class: ClassId, took: Duration, ok: bool, now: Duration) {
-        self.answers += 1;
-        let decision = self.controller.completed(class, took, ok, now);
-        self.decide(decision);
-    }
-}
-
 struct Daemon {
     feed: Feed,
     switcher: Box<dyn Switcher>,
     fewer: CpuSet,
+    choose: Option<Choose>,
+    /// What the server could have at the last look.
+    possible: CpuSet,
     setting: Setting,
     rings: Rings,
     counters: Vec<Counters>,
@@ -220,17 +104,12 @@ struct Daemon {
     next_upkeep: Duration,
     /// It was switched since the last look at who is new.
     follow_due: bool,
+    pace: Pace,
     /// Why the server has all its CPUs for now, whatever the policy says.
     trouble: Option<String>,
     /// Why the last switch that was tried failed, if it did.
     failed: Option<String>,
-    decisions: VecDeque<(Duration, String)>,
-    decided: u64,
-    switches: [u64; 2],
-    failures: u64,
-    disagreements: u64,
-    switching: Duration,
-    in_setting: [Duration; 2],
+    account: Account,
     /// When the setting was set that is in force.
     since: Duration,
 }
@@ -242,13 +121,6 @@ impl Daemon {
         let mut datagrams = Vec::new();
         for (path, mode, form) in &parts.datagrams {
             datagrams.push(Datagrams::bind(path, *mode, *form)?);
-        }
-        let (mut state, mut guardian) = (None, None);
-        if let Some((file, command)) = parts.state {
-            // Before anything is switched: from here on whoever comes after knows what to put back.
-            file.save(&parts.switcher.restores())?;
-            state = Some(file);
-            guardian = Some(Guardian::start(command).map_err(start("the guardian"))?);
         }
         let shared = Shared::default();
         let admin = match parts.admin {
@@ -266,16 +138,19 @@ impl Daemon {
             }
             None => None,
         };
+        let (mut state, mut guardian) = (None, None);
+        if let Some((file, command)) = parts.state {
+            // Before anything is changed: from here on whoever comes after knows what to put back.
+            file.save(&parts.switcher.restores())?;
+            state = Some(file);
+            guardian = Some(Guardian::start(command).map_err(start("the guardian"))?);
+        }
         let mut daemon = Daemon {
-            feed: Feed {
-                classifier: parts.classifier,
-                controller: Controller::new(parts.policy, Setting::AllThreads),
-                under_way: InFlight::default(),
-                answers: 0,
-                decision: None,
-            },
+            feed: Feed::new(parts.classifier, parts.policy),
+            possible: parts.switcher.possible(parts.switcher.full()),
             switcher: parts.switcher,
             fewer: parts.fewer,
+            choose: parts.choose,
             setting: Setting::AllThreads,
             rings: Rings::new(parts.rings),
             counters: parts.counting.into_iter().map(Counters::new).collect(),
@@ -299,19 +174,30 @@ impl Daemon {
             next_load: Duration::ZERO,
             next_upkeep: Duration::ZERO,
             follow_due: false,
+            pace: Pace::default(),
             trouble: None,
             failed: None,
-            decisions: VecDeque::new(),
-            decided: 0,
-            switches: [0; 2],
-            failures: 0,
-            disagreements: 0,
-            switching: Duration::ZERO,
-            in_setting: [Duration::ZERO; 2],
+            account: Account::default(),
             since: Duration::ZERO,
         };
+        if let Err(error) = daemon.make_ready() {
+            // This is what it ends with, and what was changed on the way is put back.
+            if let Err(error) = daemon.end() {
+                tracing::error!("{:#}", Chain(&error));
+            }
+            return Err(error);
+        }
         daemon.tell_policy(Duration::ZERO);
         Ok(daemon)
+    }
+
+    /// The last of what may fail, since it may change something.
+    fn make_ready(&mut self) -> Result<(), DaemonError> {
+        self.switcher.make_ready()?;
+        if let Some(state) = &self.state {
+            state.save(&self.switcher.restores())?;
+        }
+        Ok(())
     }
 
     /// Tells the policy what is in force.
@@ -327,7 +213,7 @@ impl Daemon {
     fn turn(&mut self) {
         self.wait();
         let now = self.begin.elapsed();
-        self.in_setting[self.setting.index()] += now.saturating_sub(self.last_turn);
+        self.account.in_setting[self.setting.index()] += now.saturating_sub(self.last_turn);
         self.last_turn = now;
         let Daemon {
             feed,
@@ -356,7 +242,7 @@ impl Daemon {
         }
         if now >= self.next_load {
             self.next_load = now + LOAD;
-            let under_way = self.feed.under_way.count();
+            let under_way = self.feed.under_way.count(now);
             self.feed.under_way.forget(now);
             // To look takes milliseconds where there are many processes, so not at each switch.
             if std::mem::take(&mut self.follow_due) {
@@ -375,6 +261,7 @@ impl Daemon {
         }
         // In trouble the server has all its CPUs, until upkeep finds that it can be switched.
         if self.trouble.is_none()
+            && self.may_switch(now)
             && let Some(decision) = self.feed.decision.take()
         {
             self.obey(&decision, now);
@@ -400,6 +287,9 @@ impl Daemon {
         if self.rings.are_read() {
             let is_idle = now.saturating_sub(self.last_record) > IDLE_AFTER;
             until = until.min(now + if is_idle { IDLE_LOOK } else { LOOK });
+        }
+        if self.feed.decision.is_some() && self.trouble.is_none() {
+            until = until.min(self.pace.next());
         }
         // A policy that wants to be woken at once shall not keep a CPU busy.
         let wait = until.saturating_sub(now).max(Duration::from_micros(100));
@@ -431,12 +321,15 @@ impl Daemon {
         }
     }
 
+    /// Whether the last decision may be obeyed: to all threads always, away from them not too often.
+    fn may_switch(&self, now: Duration) -> bool {
+        let decided = self.feed.decision.as_ref().map(|decision| decision.setting);
+        let leaves_all = (self.setting, decided);
+        leaves_all != (Setting::AllThreads, Some(Setting::OnePerCore)) || now >= self.pace.next()
+    }
+
     fn obey(&mut self, decision: &Decision, now: Duration) {
-        self.decided += 1;
-        if self.decisions.len() >= DECISIONS_MAX {
-            self.decisions.pop_front();
-        }
-        self.decisions.push_back((now, decision.to_string()));
+        self.account.decided(decision, now);
         tracing::debug!("{decision}");
         let mut took = Duration::ZERO;
         if decision.setting != self.setting {
@@ -450,14 +343,15 @@ impl Daemon {
                         tracing::info!("the server can be switched again");
                     }
                     took = begin.elapsed();
-                    self.switching += took;
-                    self.switches[self.setting.index()] += 1;
+                    self.account.switched(self.setting, took);
+                    self.pace.switched(self.begin.elapsed(), took);
                     self.is_in_force(before);
                     self.follow_due = true;
                 }
                 Err(error) => {
                     self.setting = before;
-                    self.fail(&error);
+                    self.failed(&error);
+                    return;
                 }
             }
         }
@@ -465,8 +359,8 @@ impl Daemon {
     }
 
     /// Switching failed: the server gets all its CPUs, if that is possible.
-    fn fail(&mut self, error: &SwitchError) {
-        self.failures += 1;
+    fn failed(&mut self, error: &SwitchError) {
+        self.account.failures += 1;
         let why = format!("{:#}", Chain(error));
         if self.failed.as_ref() != Some(&why) {
             tracing::error!("{why}; the server is given all its CPUs, and it is tried again");
@@ -480,6 +374,9 @@ impl Daemon {
         if before != self.setting {
             self.is_in_force(before);
         }
+        // What was decided before this is of another time; the policy decides anew.
+        self.feed.decision = None;
+        self.tell_policy(Duration::ZERO);
     }
 
     /// A setting is in force after this one: what was measured is of that.
@@ -503,7 +400,7 @@ impl Daemon {
                 was_changed,
             }) => {
                 if was_changed {
-                    self.disagreements += 1;
+                    self.account.disagreements += 1;
                     tracing::warn!("somebody changed threads' sets: they have their own again");
                 }
                 if is_other
@@ -513,39 +410,47 @@ impl Daemon {
                     tracing::error!("{:#}", Chain(&error));
                 }
             }
-            Err(error) => {
-                self.fail(&error);
-                self.tell_policy(Duration::ZERO);
-            }
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    /// Where CPUs went offline or came back, others may be one a core; what is in force is then put
+    /// right by the look at what the kernel has.
+    fn choose_again(&mut self) {
+        let possible = self.switcher.possible(self.switcher.full());
+        if possible == self.possible {
+            return;
+        }
+        tracing::info!(before = %self.possible, now = %possible, "the server has other CPUs");
+        let chosen = self.choose.as_ref().and_then(|choose| choose(&possible));
+        self.possible = possible;
+        if let Some(fewer) = chosen.filter(|fewer| *fewer != self.fewer) {
+            tracing::info!(before = %self.fewer, now = %fewer, "others are one a core");
+            self.fewer = fewer;
         }
     }
 
     /// What is done each second.
     fn upkeep(&mut self) {
+        self.choose_again();
         self.follow();
-        let wanted = online(self.cpus());
+        let wanted = self.switcher.possible(self.cpus());
         match self.switcher.current() {
             Ok(current) if current == wanted => {
                 // Whether it can be switched is seen when it is tried.
                 self.trouble = None;
             }
             Ok(current) => {
-                self.disagreements += 1;
+                self.account.disagreements += 1;
                 tracing::warn!(
                     "the kernel has {current} and not {wanted}: it is given these again"
                 );
                 match self.switcher.set(&self.cpus().clone()) {
                     Ok(()) => (self.trouble, self.failed) = (None, None),
-                    Err(error) => {
-                        self.fail(&error);
-                        self.tell_policy(Duration::ZERO);
-                    }
+                    Err(error) => self.failed(&error),
                 }
             }
-            Err(error) => {
-                self.fail(&error);
-                self.tell_policy(Duration::ZERO);
-            }
+            Err(error) => self.failed(&error),
         }
         match self.guardian.as_mut().map(Guardian::look) {
             Some(Ok(true)) => tracing::warn!("the guardian had ended, and is started again"),
@@ -571,17 +476,11 @@ impl Daemon {
                 .or_else(|| self.failed.clone())
                 .or_else(|| self.rings.missing()),
             explanation: self.feed.controller.explain(),
-            decisions: self.decisions.iter().cloned().collect(),
-            decided: self.decided,
-            switches: self.switches,
-            failures: self.failures,
-            disagreements: self.disagreements,
-            switching: self.switching,
-            in_setting: self.in_setting,
+            account: self.account.clone(),
             counted: self.hardware.as_ref().map(Hardware::counted),
             counts,
             ring_errors: self.rings.errors(),
-            under_way: self.feed.under_way.count(),
+            under_way: self.feed.under_way.count(now),
             running: self.load.running,
             utilization: self.load.utilization,
             classes: self.feed.classifier.table().count(),
@@ -598,7 +497,7 @@ impl Daemon {
                 tracing::warn!("{}", Chain(&error));
             }
         }
-        let result = self.state.as_ref().map_or(Ok(0), State::put_back);
+        let result = self.state.as_ref().map(State::put_back).transpose();
         // The guardian takes what is left where that failed.
         drop(self.state);
         if let Some(guardian) = self.guardian {
@@ -607,16 +506,9 @@ impl Daemon {
         if let Some(admin) = self.admin {
             admin.stop();
         }
-        result?;
+        for left_out in result?.unwrap_or_default().left_out {
+            tracing::warn!("{left_out}");
+        }
         Ok(text)
-    }
-}
-
-/// Of these CPUs, those that are online; all where the system does not say.
-fn online(cpus: &CpuSet) -> CpuSet {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online");
-    match text.ok().and_then(|text| text.parse::<CpuSet>().ok()) {
-        Some(online) if !online.is_empty() => cpus.intersection(&online),
-        _ => cpus.clone(),
     }
 }

@@ -9,28 +9,39 @@
 //! Who may write to it decides what a controller of the same user puts back, so it is its user's
 //! alone.
 
+use super::lock::hold;
 use crate::switcher::{Restore, SwitchError, put_back};
-use rustix::fs::FlockOperation;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 /// Most bytes of a file that is read: 65,536 processes.
 const FILE_MAX: u64 = 4 << 20;
-/// So long a file that another process has is waited for.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// Between two tries to take it.
-const TRY_AGAIN: Duration = Duration::from_millis(5);
 
 /// Why what has to be put back is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// Another controller has it.
-    #[error("another controller runs with {0}: give one of the two another --state")]
+    #[error(
+        "another controller runs with {0}: if it is of another server, give this one a --state of \
+         its own"
+    )]
     Held(PathBuf),
+    /// Another controller switches the same.
+    #[error("another controller switches {0} already: stop that one first")]
+    Switched(String),
+    /// A lock cannot be taken.
+    #[error(
+        "cannot keep {path}, by which controllers of one server know of each other (a confined unit \
+         needs RuntimeDirectory=rhythm-rpo)"
+    )]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A file cannot be opened, read or written.
     #[error("cannot keep {path}, which says what has to be put back")]
     File {
@@ -55,6 +66,15 @@ pub enum StateError {
     Switch(#[from] SwitchError),
 }
 
+/// What was put back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PutBack {
+    /// How many things.
+    pub count: usize,
+    /// What of them could not be, in words: CPUs that are not there any more.
+    pub left_out: Vec<String>,
+}
+
 /// The file, held by this process.
 #[derive(Debug)]
 pub struct State {
@@ -71,34 +91,16 @@ impl State {
     /// # Errors
     /// When another one keeps it, or there is no folder for it.
     pub fn take(path: &Path) -> Result<State, StateError> {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            match State::try_take(path) {
-                Err(StateError::Held(_)) if Instant::now() < end => sleep(TRY_AGAIN),
-                result => return result,
-            }
-        }
-    }
-
-    fn try_take(path: &Path) -> Result<State, StateError> {
-        let error = |source| StateError::File {
-            path: path.to_owned(),
-            source,
-        };
-        let lock = (File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600))
-        .open(beside(path, ".lock"))
-        .map_err(error)?;
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(State {
+        match hold(&beside(path, ".lock")) {
+            Ok(Some(lock)) => Ok(State {
                 path: path.to_owned(),
                 _lock: lock,
             }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(StateError::Held(path.to_owned())),
-            Err(source) => Err(error(source.into())),
+            Ok(None) => Err(StateError::Held(path.to_owned())),
+            Err(source) => Err(StateError::File {
+                path: path.to_owned(),
+                source,
+            }),
         }
     }
 
@@ -142,17 +144,18 @@ impl State {
         })
     }
 
-    /// Puts back what is in the file, and removes it; says how much that was.
+    /// Puts back what is in the file, and removes it; says what that was.
     ///
     /// # Errors
     /// When something cannot be put back, or the file is somebody else's: it stays. What can be put
     /// back is all the same.
-    pub fn put_back(&self) -> Result<usize, StateError> {
+    pub fn put_back(&self) -> Result<PutBack, StateError> {
         let restores = self.left()?;
-        let mut refused = None;
+        let (mut left_out, mut refused) = (Vec::new(), None);
         for restore in &restores {
-            if let Err(error) = put_back(restore) {
-                refused.get_or_insert(error);
+            match put_back(restore) {
+                Ok(rest) => left_out.extend(rest),
+                Err(error) => drop(refused.get_or_insert(error)),
             }
         }
         if let Some(error) = refused {
@@ -163,7 +166,10 @@ impl State {
                 path: self.path.clone(),
                 source,
             }),
-            _ => Ok(restores.len()),
+            _ => Ok(PutBack {
+                count: restores.len(),
+                left_out,
+            }),
         }
     }
 
@@ -223,7 +229,7 @@ mod tests {
         let path = dir.path().join("state");
         let state = State::take(&path).expect("nobody has it");
         assert!(matches!(State::take(&path), Err(StateError::Held(_))));
-        assert_eq!(state.put_back().expect("nothing to do"), 0);
+        assert_eq!(state.put_back().expect("nothing to do").count, 0);
         let restore = Restore::Cgroup {
             folder: dir.path().to_owned(),
             cpus: "0-3".to_owned(),
@@ -231,13 +237,13 @@ mod tests {
         state.save(&[restore]).expect("a file");
         drop(state);
         let state = State::take(&path).expect("nobody has it");
-        assert_eq!(state.put_back().expect("it is put back"), 1);
+        assert_eq!(state.put_back().expect("it is put back").count, 1);
         assert_eq!(fs::read_to_string(&cpus).expect("a file"), "0-3\n");
-        assert_eq!(state.put_back().expect("nothing to do"), 0);
+        assert_eq!(state.put_back().expect("nothing to do").count, 0);
         drop(state);
         // In order there is nothing; of a name that nobody used nothing is known, nor left behind.
         let state = State::find(&path).expect("a controller had it");
-        assert_eq!(state.put_back().expect("nothing to do"), 0);
+        assert_eq!(state.put_back().expect("nothing to do").count, 0);
         let other = dir.path().join("sate");
         assert!(matches!(State::find(&other), Err(StateError::Unknown(_))));
         assert!(!dir.path().join("sate.lock").exists());

@@ -1,5 +1,6 @@
 //! What the controller tells of itself: a page for people, figures, health.
 
+use super::account::Account;
 use super::hardware::Counted;
 use crate::collector::Counts;
 use crate::setting::Setting;
@@ -8,9 +9,6 @@ use rhythm_observe::encode;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-/// Decisions that are kept to be told.
-pub(super) const DECISIONS_MAX: usize = 20;
 
 /// What there is to tell, replaced from time to time.
 #[derive(Clone, Debug, Default)]
@@ -25,19 +23,13 @@ pub(super) struct Snapshot {
     /// What keeps it from switching.
     pub(super) trouble: Option<String>,
     pub(super) explanation: String,
-    /// The last ones: when, and what.
-    pub(super) decisions: Vec<(Duration, String)>,
-    pub(super) decided: u64,
-    pub(super) switches: [u64; 2],
-    pub(super) failures: u64,
-    pub(super) disagreements: u64,
-    pub(super) switching: Duration,
-    pub(super) in_setting: [Duration; 2],
+    pub(super) account: Account,
     /// What CPUs counted in each setting, where they do.
     pub(super) counted: Option<[Counted; 2]>,
     pub(super) counts: Counts,
     pub(super) ring_errors: u64,
-    pub(super) under_way: usize,
+    /// None where that is not known.
+    pub(super) under_way: Option<usize>,
     pub(super) running: f64,
     pub(super) utilization: f64,
     pub(super) classes: usize,
@@ -104,27 +96,30 @@ impl Snapshot {
         let _ = writeln!(
             text,
             "time         {} all threads, {} one a core",
-            seconds(&self.in_setting[0]),
-            seconds(&self.in_setting[1])
+            seconds(&self.account.in_setting[0]),
+            seconds(&self.account.in_setting[1])
         );
         let _ = writeln!(
             text,
             "switched     {} times to all threads, {} to one a core, {:.0} us each; {} failed, {} \
              times the kernel had another set",
-            self.switches[0],
-            self.switches[1],
-            self.switching.as_secs_f64() * 1e6 / self.switches.iter().sum::<u64>().max(1) as f64,
-            self.failures,
-            self.disagreements
+            self.account.switches[0],
+            self.account.switches[1],
+            self.account.switching.as_secs_f64() * 1e6
+                / self.account.switches.iter().sum::<u64>().max(1) as f64,
+            self.account.failures,
+            self.account.disagreements
         );
         let _ = writeln!(
             text,
-            "requests     {} arrivals and completions told, {} lost, {} garbage; {} under way; {} \
-             classes",
+            "requests     {} arrivals and completions told, {} lost, {} garbage; {}; {} classes",
             self.counts.records,
             self.counts.lost,
             self.counts.garbage,
-            self.under_way,
+            self.under_way
+                .map_or("how many are under way is not known".to_owned(), |count| {
+                    format!("{count} under way")
+                }),
             self.classes
         );
         let _ = writeln!(
@@ -138,7 +133,7 @@ impl Snapshot {
                 let _ = writeln!(text, "CPUs count   {setting}: {counted}");
             }
         }
-        for (at, decision) in &self.decisions {
+        for (at, decision) in &self.account.decisions {
             let _ = writeln!(text, "decided      {}: {decision}", seconds(at));
         }
         text
@@ -155,7 +150,7 @@ impl Snapshot {
             "advises": self.advises,
             "trouble": self.trouble,
             "why": self.explanation,
-            "decisions": self.decisions.iter().map(decision).collect::<Vec<_>>(),
+            "decisions": self.account.decisions.iter().map(decision).collect::<Vec<_>>(),
             "text": self.text(),
         })
         .to_string()
@@ -176,7 +171,7 @@ impl Snapshot {
             };
             let is = |setting| f64::from(u8::from(self.setting == Some(setting)));
             to.gauges("setting", "1: in force", both(Setting::ALL.map(is)))?;
-            let switches = both(self.switches.map(|count| count as f64));
+            let switches = both(self.account.switches.map(|count| count as f64));
             let whole = |samples: Vec<(Vec<(&'static str, String)>, f64)>| {
                 let whole = |(labels, value)| (labels, value as u64);
                 samples.into_iter().map(whole).collect::<Vec<_>>()
@@ -197,13 +192,21 @@ impl Snapshot {
                 let help = "Requests answered while CPUs counted";
                 to.counters("answers", help, of(|all| all.answers))?;
             }
-            let seconds = both(self.in_setting.map(|time| time.as_secs_f64()));
+            let seconds = both(self.account.in_setting.map(|time| time.as_secs_f64()));
             to.gauges("setting_seconds", "Time in a setting", seconds)?;
-            to.counter("decisions", "Decisions for another setting", self.decided)?;
-            to.counter("switch_failures", "Switches that failed", self.failures)?;
+            to.counter(
+                "decisions",
+                "Decisions for another setting",
+                self.account.decided,
+            )?;
+            to.counter(
+                "switch_failures",
+                "Switches that failed",
+                self.account.failures,
+            )?;
             let help = "Times that the kernel had another set than it was given";
-            to.counter("disagreements", help, self.disagreements)?;
-            let switching = self.switching.as_secs_f64();
+            to.counter("disagreements", help, self.account.disagreements)?;
+            let switching = self.account.switching.as_secs_f64();
             to.gauge("switching_seconds", "Time that switching took", switching)?;
             to.counter(
                 "records",
@@ -215,11 +218,10 @@ impl Snapshot {
             to.counter("records_garbage", "What was no record", self.counts.garbage)?;
             let help = "Times that a ring could not be opened or read";
             to.counter("ring_errors", help, self.ring_errors)?;
-            to.gauge(
-                "requests_under_way",
-                "Requests under way",
-                self.under_way as f64,
-            )?;
+            if let Some(under_way) = self.under_way {
+                let help = "Requests under way, where that is known";
+                to.gauge("requests_under_way", help, under_way as f64)?;
+            }
             to.gauge("running", "Tasks that run or could", self.running)?;
             to.gauge(
                 "utilization",
@@ -246,8 +248,11 @@ mod tests {
             setting: Some(Setting::OnePerCore),
             in_force: Duration::from_secs(2),
             trouble: Some("cannot write cpuset.cpus".to_owned()),
-            switches: [1, 2],
-            decisions: vec![decision],
+            account: Account {
+                switches: [1, 2],
+                decisions: [decision].into(),
+                ..Account::default()
+            },
             counted: Some([
                 Counted::default(),
                 Counted {

@@ -9,7 +9,7 @@
 use super::error::SwitchError;
 use super::process::{Process, tree};
 use super::restore::Restore;
-use super::way::{Followed, Switcher};
+use super::way::{Followed, Switcher, online};
 use crate::cpus::CpuSet;
 use rustix::thread::Pid;
 use std::collections::BTreeSet;
@@ -39,14 +39,14 @@ impl Affinity {
             return Err(SwitchError::Unfit(format!("no process {pid} runs")));
         };
         let full = get(pid)?.ok_or_else(|| SwitchError::Unfit(format!("{pid} has ended")))?;
-        let mut opened = Affinity::of(BTreeSet::from([process]), full.clone())?;
+        let mut opened = Affinity::of(BTreeSet::from([process]), full.clone());
         opened.look()?;
         for &thread in &opened.threads {
             if get(thread)?.is_some_and(|own| own != full) {
                 return Err(SwitchError::Unfit(format!(
                     "thread {thread} of process {pid}'s tree is kept on CPUs of its own, which \
                      would be lost: switch off such pinning (nginx: worker_cpu_affinity; rhythm: \
-                     --pin), or use a control group"
+                     --pin); from Linux 6.2 on, a control group keeps them (--unit, --cgroup)"
                 )));
             }
         }
@@ -60,13 +60,13 @@ impl Affinity {
     }
 
     /// Processes that once had these CPUs, as far as they still run.
-    pub(super) fn of(known: BTreeSet<Process>, full: CpuSet) -> Result<Affinity, SwitchError> {
-        Ok(Affinity {
+    pub(super) fn of(known: BTreeSet<Process>, full: CpuSet) -> Affinity {
+        Affinity {
             known,
             threads: Vec::new(),
             given: full.clone(),
             full,
-        })
+        }
     }
 
     /// Looks who is there; says whether other processes are than before.
@@ -82,6 +82,11 @@ impl Affinity {
         Ok(is_other)
     }
 
+    /// Who is known to run, or was when the last one of them ended.
+    pub(super) fn known(&self) -> &BTreeSet<Process> {
+        &self.known
+    }
+
     /// The process that it was opened for, or one of those that descend from it.
     pub(super) fn has(&self, process: Process) -> bool {
         self.known.contains(&process)
@@ -91,10 +96,12 @@ impl Affinity {
     /// keeps none of the others from theirs: the first such error is told at the end.
     fn give(&mut self, cpus: &CpuSet, look_first: bool) -> Result<Vec<u32>, SwitchError> {
         let (mut changed, mut refused) = (Vec::new(), None);
+        // The kernel names no CPU that is offline.
+        let right = online(cpus);
         for &thread in &self.threads {
             // It ended, or it is right already.
             let is_right = look_first
-                && matches!(get(thread), Ok(now) if now.as_ref().is_none_or(|now| now == cpus));
+                && matches!(get(thread), Ok(now) if now.as_ref().is_none_or(|now| *now == right));
             if is_right {
                 continue;
             }
@@ -166,7 +173,7 @@ impl Switcher for Affinity {
 }
 
 /// The CPUs of a thread; none if it has ended.
-fn get(thread: u32) -> Result<Option<CpuSet>, SwitchError> {
+pub(super) fn get(thread: u32) -> Result<Option<CpuSet>, SwitchError> {
     let Some(id) = id(thread) else {
         return Ok(None);
     };
@@ -278,6 +285,26 @@ mod tests {
         until("all have ended", || {
             opened.known.iter().all(|process| !process.runs())
         });
+    }
+
+    #[test]
+    fn a_cpu_that_is_offline_is_nobodys_doing() {
+        let mut shell = server();
+        let process = Process::of(shell.id()).expect("it runs");
+        let mut full = get(shell.id()).expect("it runs").expect("it runs");
+        // As of a server whose last CPU was unplugged; this machine has none of that number.
+        full.insert(1000);
+        let mut opened = Affinity::of(BTreeSet::from([process]), full.clone());
+        until("a child", || {
+            opened.follow().expect("/proc");
+            opened.threads.len() == 2
+        });
+        let followed = opened.follow().expect("/proc");
+        let current = opened.current().expect("it runs");
+        drop(shell.stdin.take());
+        shell.wait().expect("it ends");
+        assert_eq!(followed, Followed::default());
+        assert_eq!(current, opened.possible(&full));
     }
 
     #[test]

@@ -6,12 +6,14 @@
 //! what is in effect    cpuset.cpus.effective      cpuset.effective_cpus, else cpuset.cpus
 //! bounded by           parent's .effective        parent's
 //! empty means          as the parent              not allowed with tasks
-//! a CPU goes offline   comes back with it         is gone for good
+//! more than parent's   is kept until it has them  is refused as a whole
+//! a CPU goes offline   comes back with it         is gone for good, in each group
 //! ```
 
 use super::error::SwitchError;
+use super::pinned;
 use super::restore::Restore;
-use super::way::Switcher;
+use super::way::{Switcher, online};
 use crate::cpus::CpuSet;
 use std::fs;
 use std::io::Write;
@@ -42,8 +44,28 @@ impl Cgroup {
     /// Opens a group by its folder below a mount of cgroup v2 or v1.
     ///
     /// # Errors
-    /// When it is no group, the root group, or one that has no set of its own.
+    /// When it is no group, the root group, or one that has no set of its own, or where threads in it
+    /// are kept on CPUs of their own and this kernel would forget that.
     pub fn open(folder: &Path) -> Result<Cgroup, SwitchError> {
+        let opened = Cgroup::of(folder)?;
+        match pinned::are_remembered() {
+            true => Ok(opened),
+            false => opened.unpinned(),
+        }
+    }
+
+    fn unpinned(self) -> Result<Cgroup, SwitchError> {
+        match pinned::find(&self.folder, &self.full)? {
+            None => Ok(self),
+            Some(thread) => Err(SwitchError::Unfit(format!(
+                "thread {thread} in {} is kept on CPUs of its own, which would be lost with Linux \
+                 before 6.2: switch off such pinning (nginx: worker_cpu_affinity; rhythm: --pin)",
+                self.folder.display()
+            ))),
+        }
+    }
+
+    fn of(folder: &Path) -> Result<Cgroup, SwitchError> {
         let is_group = |folder: &Path| folder.join("cgroup.procs").exists();
         if !is_group(folder) {
             return Err(SwitchError::Unfit(format!(
@@ -59,10 +81,7 @@ impl Cgroup {
                 folder.display()
             )));
         };
-        let version = match folder.join("cgroup.controllers").exists() {
-            true => Version::Two,
-            false => Version::One,
-        };
+        let version = version(folder);
         let path = folder.join("cpuset.cpus");
         if !path.exists() {
             return Err(SwitchError::Unfit(match version {
@@ -139,7 +158,30 @@ impl Switcher for Cgroup {
         if cpus.is_empty() {
             return Err(SwitchError::Unfit("a server needs a CPU".to_owned()));
         }
-        write(&self.folder.join("cpuset.cpus"), &cpus.to_string())
+        let path = self.folder.join("cpuset.cpus");
+        if self.version == Version::Two {
+            return write(&path, &cpus.to_string());
+        }
+        let above = above(&self.folder, Version::One)?;
+        let cpus = cpus.intersection(&above);
+        if cpus.is_empty() {
+            return Err(SwitchError::Unfit(format!(
+                "{} cannot have any of its CPUs: the group above has {above} now",
+                path.display()
+            )));
+        }
+        write(&path, &cpus.to_string())
+    }
+
+    fn possible(&self, cpus: &CpuSet) -> CpuSet {
+        let Ok(above) = above(&self.folder, self.version) else {
+            return online(cpus);
+        };
+        match cpus.intersection(&above) {
+            // A group of v2 whose CPUs are all gone has its parent's.
+            none if none.is_empty() => above,
+            some => some,
+        }
     }
 
     fn current(&mut self) -> Result<CpuSet, SwitchError> {
@@ -154,6 +196,45 @@ impl Switcher for Cgroup {
         std::iter::once(own)
             .chain(self.also.iter().cloned())
             .collect()
+    }
+}
+
+/// Gives a group back what it had; says what of it could not be, in words, where that is so. What
+/// is gone needs nothing put back.
+pub(super) fn give_back(folder: &Path, found: &str) -> Result<Option<String>, SwitchError> {
+    let path = folder.join("cpuset.cpus");
+    let Err(error) = write(&path, found) else {
+        return Ok(None);
+    };
+    if !path.exists() {
+        return Ok(None);
+    }
+    // In v1 a group, and the one above, lose a CPU that goes offline for good.
+    let rest = match version(folder) {
+        Version::One => parse(&path, found)?.intersection(&above(folder, Version::One)?),
+        Version::Two => CpuSet::default(),
+    };
+    if rest.is_empty() {
+        return Err(error);
+    }
+    write(&path, &rest.to_string())?;
+    Ok(Some(format!(
+        "{} had the CPUs {found} and has {rest} again: the others are offline, or the group above \
+         has lost them",
+        folder.display()
+    )))
+}
+
+/// The CPUs that the group above lets a group have now.
+fn above(folder: &Path, version: Version) -> Result<CpuSet, SwitchError> {
+    effective(folder.parent().unwrap_or(folder), version)
+}
+
+/// Which hierarchy a group is in.
+fn version(folder: &Path) -> Version {
+    match folder.join("cgroup.controllers").exists() {
+        true => Version::Two,
+        false => Version::One,
     }
 }
 
@@ -191,6 +272,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), SwitchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
     use tempfile::TempDir;
 
     /// A tree of files that looks like a group below a root.
@@ -257,6 +339,126 @@ mod tests {
         assert_eq!(group.version(), Version::One);
         group.set(&"1".parse().expect("a list")).expect("it is set");
         assert_eq!(group.current().expect("a set").to_string(), "1");
+    }
+
+    #[test]
+    fn what_v2_keeps_of_cpus_that_are_gone_is_no_others_doing() {
+        let (dir, web) = tree(&TWO);
+        let group = Cgroup::open(&web).expect("a group");
+        let possible = |cpus: &str| group.possible(&cpus.parse().expect("a list")).to_string();
+        assert_eq!(possible("0-3"), "0-3");
+        fs::write(dir.path().join("cpuset.cpus.effective"), "0-6\n").expect("a file");
+        assert_eq!(
+            (possible("0-7"), possible("7")),
+            ("0-6".into(), "0-6".into())
+        );
+    }
+
+    /// A group of v1 with one below it, of the kernel's own; removed when dropped.
+    struct Real(PathBuf);
+
+    impl Real {
+        fn make() -> io::Result<Real> {
+            let mount = super::super::mounts::cpuset1();
+            let mount = mount.ok_or(io::ErrorKind::NotFound)?;
+            let name = format!("rhythm-rpo-test-{}", std::process::id());
+            let made = Real(mount.join(name));
+            let mut above = mount;
+            for folder in [made.0.clone(), made.below()] {
+                fs::create_dir(&folder)?;
+                for file in ["cpuset.mems", "cpuset.cpus"] {
+                    let text = fs::read_to_string(above.join(file))?;
+                    fs::write(folder.join(file), text)?;
+                }
+                above = folder;
+            }
+            Ok(made)
+        }
+
+        fn below(&self) -> PathBuf {
+            self.0.join("web")
+        }
+    }
+
+    impl Drop for Real {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir(self.below());
+            let _ = fs::remove_dir(&self.0);
+        }
+    }
+
+    /// As when a CPU goes offline: the kernel takes it from the group above, too.
+    #[test]
+    fn a_group_of_v1_that_lost_a_cpu_gets_the_others_back() {
+        let real = match Real::make() {
+            Ok(real) => real,
+            Err(error) => {
+                eprintln!("not tried: no group of v1 can be made here: {error}");
+                return;
+            }
+        };
+        let (web, text) = (real.below(), |path: &Path| fs::read_to_string(path));
+        let has = || {
+            text(&web.join("cpuset.cpus"))
+                .expect("a list")
+                .trim()
+                .to_owned()
+        };
+        let mut group = Cgroup::open(&web).expect("a group");
+        let full = group.full().clone();
+        let (one, found) = (full.first().expect("a CPU").to_string(), full.to_string());
+        if full.len() < 2 {
+            eprintln!("not tried: one CPU");
+            return;
+        }
+        let first: CpuSet = one.parse().expect("a list");
+        group.set(&first).expect("it is set");
+        fs::write(real.0.join("cpuset.cpus"), &one).expect("none below has more");
+        group.set(&full).expect("as much of it as there is");
+        assert_eq!(group.current().expect("a set"), group.possible(&full));
+        let left_out = give_back(&web, &found).expect("as much of it as there is");
+        let left_out = left_out.expect("it is said");
+        assert!(
+            left_out.contains(&format!("{found} and has {one} again")),
+            "{left_out}"
+        );
+        assert_eq!(has(), one);
+        // Back again, it gets it again.
+        fs::write(real.0.join("cpuset.cpus"), &found).expect("the root has them");
+        group.set(&full).expect("all of it");
+        assert_eq!(
+            (has(), group.current().expect("a set")),
+            (found.clone(), full)
+        );
+        assert_eq!(give_back(&web, &found).expect("all of it"), None);
+    }
+
+    #[test]
+    fn threads_with_cpus_of_their_own_are_left_alone_where_that_would_be_forgotten() {
+        let (dir, web) = tree(&TWO);
+        let mut own = std::process::Command::new("sleep");
+        let mut process = own.arg("60").spawn().expect("a process");
+        // In a group below it: all that it may have, and then more.
+        fs::create_dir(web.join("below")).expect("a group");
+        fs::write(web.join("below/cgroup.procs"), process.id().to_string()).expect("a file");
+        let has = super::super::affinity::get(process.id())
+            .expect("it runs")
+            .expect("it runs");
+        let opened = |group: String| {
+            fs::write(dir.path().join("cpuset.cpus.effective"), group).expect("a file");
+            Cgroup::of(&web).and_then(Cgroup::unpinned)
+        };
+        let (same, more) = (opened(has.to_string()), opened(format!("{has},1000")));
+        process
+            .kill()
+            .and_then(|()| process.wait())
+            .expect("it ends");
+        same.expect("none is pinned");
+        let error = more.expect_err("one is").to_string();
+        assert!(
+            error.contains("CPUs of its own") && error.contains("6.2"),
+            "{error}"
+        );
     }
 
     #[test]

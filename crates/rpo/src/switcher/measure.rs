@@ -12,8 +12,12 @@ pub struct Times(Vec<Duration>);
 
 impl Times {
     fn at(&self, hundredths: usize) -> Duration {
-        let place = (self.0.len() * hundredths / 100).min(self.0.len().saturating_sub(1));
-        self.0.get(place).copied().unwrap_or_default()
+        // The nearest rank: the first that so many are no longer than.
+        let rank = (self.0.len() * hundredths).div_ceil(100);
+        self.0
+            .get(rank.saturating_sub(1))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// The one in the middle.
@@ -99,7 +103,9 @@ mod tests {
     #[test]
     fn times_are_told_by_their_middle_and_end() {
         let times = Times((1..=200).map(Duration::from_micros).collect());
-        assert_eq!(times.to_string(), "101 us, p99 199");
+        assert_eq!(times.to_string(), "100 us, p99 198");
+        let times = Times((1..=100).map(Duration::from_micros).collect());
+        assert_eq!(times.to_string(), "50 us, p99 99");
         assert_eq!(Times::default().p99(), Duration::ZERO);
     }
 }

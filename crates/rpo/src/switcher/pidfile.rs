@@ -4,12 +4,15 @@
 //! then on, if it has the CPUs that the server had before, or those that it was last given: one
 //! that descends from the server before took after it. Others are refused: which CPUs are one a
 //! core was decided for the first server's.
+//!
+//! Those before it may go on for long (a server that starts a new one and lets the old one serve the
+//! connections that it has): they are given all their CPUs, and left alone from then on.
 
 use super::affinity::Affinity;
 use super::error::SwitchError;
 use super::process::Process;
 use super::restore::Restore;
-use super::way::{Followed, Switcher};
+use super::way::{Followed, Switcher, online};
 use crate::cpus::CpuSet;
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,27 +43,43 @@ impl Pidfile {
         })
     }
 
+    /// The process that a file names, where one of that number runs.
+    #[must_use]
+    pub fn named(file: &Path) -> Option<Process> {
+        read(file).ok().and_then(Process::of)
+    }
+
     /// Takes the process that the file names now, if that is another one; says whether it is.
     fn look(&mut self) -> Result<bool, SwitchError> {
         // While a server starts again there may be no file, or the last one's: nothing is new.
-        let named = read(&self.file).ok().and_then(Process::of);
+        let named = Pidfile::named(&self.file);
         let Some(process) = named.filter(|&process| !self.tasks.has(process)) else {
             return Ok(false);
         };
         let opened = Affinity::open(process.pid)?;
         let own = opened.full();
-        if *own != self.full && *own != self.given {
+        if *own != online(&self.full) && *own != online(&self.given) {
             return Err(SwitchError::Unfit(format!(
                 "the server was started again as process {}, with the CPUs {own} in place of {}: \
                  start the controller again",
                 process.pid, self.full
             )));
         }
-        self.tasks = Affinity::of(BTreeSet::from([process]), self.full.clone())?;
+        self.release();
+        self.tasks = Affinity::of(BTreeSet::from([process]), self.full.clone());
         // Whom to give them to is found first.
         self.tasks.follow()?;
         self.tasks.set(&self.given)?;
         Ok(true)
+    }
+
+    /// Gives those that were the server all their CPUs.
+    fn release(&mut self) {
+        let mut before = Affinity::of(self.tasks.known().clone(), self.full.clone());
+        // Whoever of them ended needs nothing.
+        if let Err(error) = before.follow() {
+            tracing::warn!("processes that were the server before may keep fewer CPUs: {error}");
+        }
     }
 }
 
@@ -143,6 +162,25 @@ mod tests {
         let tasks = opened.restores();
         assert!(tasks[0].to_string().contains(&format!("{}:", second.id())));
         opened.set(&full).expect("it runs");
+        end(second);
+    }
+
+    #[test]
+    fn one_that_goes_on_beside_the_next_has_all_its_cpus_again() {
+        let dir = TempDir::new().expect("a folder");
+        let file = dir.path().join("pid");
+        let (first, second) = (idle(), idle());
+        fs::write(&file, first.id().to_string()).expect("a file");
+        let mut opened = Pidfile::open(&file).expect("it runs");
+        let full = opened.full().clone();
+        let one: CpuSet = full.iter().take(1).collect();
+        opened.follow().expect("/proc");
+        opened.set(&one).expect("this user's own");
+        fs::write(&file, second.id().to_string()).expect("a file");
+        opened.follow().expect("it runs");
+        let cpus = |child: &Child| Affinity::open(child.id()).expect("it runs").full().clone();
+        assert_eq!((cpus(&first), cpus(&second)), (full, one));
+        end(first);
         end(second);
     }
 

@@ -31,7 +31,8 @@ fn stat(text: &str) -> Option<(u32, u64)> {
 
 impl Process {
     /// The process that has this number now.
-    pub(super) fn of(pid: u32) -> Option<Process> {
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Process> {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (_, start) = stat(&text)?;
         Some(Process { pid, start })
@@ -44,8 +45,13 @@ impl Process {
 
     /// Its threads; none where it has ended.
     pub(super) fn threads(self) -> Vec<u32> {
-        numbers(Path::new(&format!("/proc/{}/task", self.pid))).unwrap_or_default()
+        threads(self.pid)
     }
+}
+
+/// The threads of the process that has this number; none where there is none.
+pub(super) fn threads(pid: u32) -> Vec<u32> {
+    numbers(Path::new(&format!("/proc/{pid}/task"))).unwrap_or_default()
 }
 
 /// Entries of a folder that are numbers.

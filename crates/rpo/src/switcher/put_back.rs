@@ -1,39 +1,34 @@
 //! Puts back what a switcher found.
 
 use super::affinity::Affinity;
-use super::cgroup::write;
+use super::cgroup::{give_back, write};
 use super::error::SwitchError;
 use super::restore::Restore;
 use super::unit::{is_there, set_property};
 use super::way::Switcher;
 
-/// Puts this back. What is gone needs nothing put back.
+/// Puts this back. What is gone needs nothing put back. Says what of it could not be, in words,
+/// where CPUs that were found are not there any more.
 ///
 /// # Errors
 /// When the system refuses.
-pub fn put_back(restore: &Restore) -> Result<(), SwitchError> {
+pub fn put_back(restore: &Restore) -> Result<Option<String>, SwitchError> {
     match restore {
-        Restore::Cgroup { folder, cpus } => {
-            let path = folder.join("cpuset.cpus");
-            match write(&path, cpus) {
-                Err(_) if !path.exists() => Ok(()),
-                result => result,
-            }
-        }
+        Restore::Cgroup { folder, cpus } => return give_back(folder, cpus),
         Restore::Tasks { processes, cpus } => {
-            let mut tasks = Affinity::of(processes.clone(), cpus.clone())?;
-            tasks.follow().map(drop)
+            Affinity::of(processes.clone(), cpus.clone()).follow()?;
         }
-        Restore::Smt { path, value } => write(path, value),
+        Restore::Smt { path, value } => write(path, value)?,
         Restore::Unit {
             systemctl,
             unit,
             cpus,
         } => match set_property(systemctl, unit, cpus) {
-            Err(_) if !is_there(systemctl, unit) => Ok(()),
-            result => result,
+            Err(_) if !is_there(systemctl, unit) => {}
+            result => result?,
         },
     }
+    Ok(None)
 }
 
 #[cfg(test)]

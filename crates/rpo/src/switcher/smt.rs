@@ -6,10 +6,14 @@
 use super::cgroup::write;
 use super::error::SwitchError;
 use super::restore::Restore;
-use super::way::Switcher;
+use super::way::{Switcher, online};
 use crate::cpus::CpuSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// What the file says where second threads are in use, and where not.
+const ON: &str = "on";
+const OFF: &str = "off";
 
 /// The whole machine's hardware threads.
 #[derive(Debug)]
@@ -18,6 +22,8 @@ pub struct SmtControl {
     online: PathBuf,
     found: String,
     full: CpuSet,
+    /// What was written last.
+    written: &'static str,
 }
 
 impl SmtControl {
@@ -31,17 +37,28 @@ impl SmtControl {
         let read =
             |path: &Path| fs::read_to_string(path).map_err(SwitchError::system("read", path));
         let found = read(&path)?.trim().to_owned();
-        if found != "on" {
+        if found != ON {
             return Err(SwitchError::Unfit(format!(
                 "{} says {found}: only from `on` can it be switched",
                 path.display()
             )));
         }
         let online = cpus.join("online");
-        let full = read(&online)?
+        let full: CpuSet = read(&online)?
             .parse()
             .map_err(|error| SwitchError::Unfit(format!("{}: {error}", online.display())))?;
+        let present = fs::read_to_string(cpus.join("present")).unwrap_or_default();
+        let present: CpuSet = present.parse().unwrap_or_default();
+        let off: CpuSet = present.iter().filter(|&cpu| !full.contains(cpu)).collect();
+        if !off.is_empty() {
+            return Err(SwitchError::Unfit(format!(
+                "the CPUs {off} are offline, and {} brings CPUs online that others took offline: \
+                 bring them online first, or name the server by --unit or --cgroup",
+                path.display()
+            )));
+        }
         Ok(SmtControl {
+            written: ON,
             path,
             online,
             found,
@@ -61,7 +78,8 @@ impl Switcher for SmtControl {
 
     /// All CPUs switch it on, any fewer switch it off: which ones is the kernel's choice.
     fn set(&mut self, cpus: &CpuSet) -> Result<(), SwitchError> {
-        write(&self.path, if *cpus == self.full { "on" } else { "off" })
+        self.written = if *cpus == self.full { ON } else { OFF };
+        write(&self.path, self.written)
     }
 
     fn current(&mut self) -> Result<CpuSet, SwitchError> {
@@ -69,6 +87,15 @@ impl Switcher for SmtControl {
         let text = text.map_err(SwitchError::system("read", &self.online))?;
         text.parse()
             .map_err(|error| SwitchError::Unfit(format!("{}: {error}", self.online.display())))
+    }
+
+    fn possible(&self, cpus: &CpuSet) -> CpuSet {
+        // Of all, what is online is no measure while it is off, whoever did that.
+        let says = fs::read_to_string(&self.path).unwrap_or_default();
+        match *cpus == self.full && says.trim() != ON {
+            true => cpus.clone(),
+            false => online(cpus),
+        }
     }
 
     fn restores(&self) -> Vec<Restore> {
@@ -113,13 +140,38 @@ mod tests {
         );
         assert_eq!(smt.current().expect("a list"), full);
         smt.set(&"0-1".parse().expect("a list")).expect("it is set");
-        smt.restores()
-            .iter()
-            .for_each(|restore| put_back(restore).expect("it is put back"));
+        for restore in smt.restores() {
+            put_back(&restore).expect("it is put back");
+        }
         assert!(
             fs::read_to_string(&control)
                 .expect("a file")
                 .starts_with("on\n")
         );
+    }
+
+    #[test]
+    fn who_else_switches_it_off_is_seen_and_none_that_was_off_is_brought_up() {
+        let dir = TempDir::new().expect("a folder");
+        let cpus = dir.path().join("devices/system/cpu");
+        fs::create_dir_all(cpus.join("smt")).expect("folders");
+        let has = super::super::way::online(&(0..64).collect());
+        fs::write(cpus.join("smt/control"), "on\n").expect("a file");
+        fs::write(cpus.join("online"), has.to_string()).expect("a file");
+        fs::write(cpus.join("present"), format!("{has},100")).expect("a file");
+        let error = SmtControl::open(dir.path()).expect_err("one is off");
+        assert!(
+            error.to_string().contains("CPUs 100 are offline"),
+            "{error}"
+        );
+        fs::write(cpus.join("present"), has.to_string()).expect("a file");
+        let mut smt = SmtControl::open(dir.path()).expect("all are on");
+        assert_eq!(smt.current().expect("a list"), smt.possible(&has));
+        fs::write(cpus.join("smt/control"), "off\n").expect("a file");
+        let fewer: CpuSet = has.iter().take(1).collect();
+        fs::write(cpus.join("online"), fewer.to_string()).expect("a file");
+        assert_ne!(smt.current().expect("a list"), smt.possible(&has));
+        smt.set(&fewer).expect("it is set");
+        assert_eq!(smt.current().expect("a list"), smt.possible(&fewer));
     }
 }

@@ -1,44 +1,148 @@
 //! A systemd unit's control group: the set is written to the group itself, which takes a fraction
 //! of a millisecond; systemd is asked, by `systemctl`, only where the group is, and to switch the
-//! controller on (`AllowedCPUs=`) where it is off. Who only watches asks where the group is, and
-//! changes nothing ([`cpus`]).
+//! controller on (`AllowedCPUs=`) where it is off. That comes last of all before the first switch
+//! ([`Switcher::make_ready`]): who only watches, or finds nothing to gain, has changed nothing.
 //!
 //! What `systemctl set-property` writes is the whole list, at the end too: systemd leaves the old
 //! set in effect when the property is cleared (systemd 43846).
 
-use super::cgroup::{Cgroup, Version};
+use super::cgroup::Cgroup;
 use super::error::SwitchError;
 use super::mounts;
 use super::restore::Restore;
-use super::way::Switcher;
+use super::way::{Switcher, online};
 use crate::cpus::CpuSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Opens the group of a unit, such as `apache2.service`, asking this `systemctl`.
-///
-/// # Errors
-/// When there is no such unit, it does not run, or systemd refuses to switch the controller on.
-pub fn open(systemctl: &Path, unit: &str) -> Result<Cgroup, SwitchError> {
-    open_in(&mounts::cgroup2().ok_or_else(no_mount)?, systemctl, unit)
+/// A unit's group, whether its controller is on yet or not.
+#[derive(Debug)]
+pub struct Unit {
+    systemctl: PathBuf,
+    unit: String,
+    folder: PathBuf,
+    full: CpuSet,
+    /// The group, once its controller is on.
+    group: Option<Cgroup>,
+    /// What systemd is told to have it on: all CPUs that there are. It intersects them with those
+    /// of the groups above.
+    all: String,
 }
 
-/// The CPUs that a unit has, asking this `systemctl`; nothing is changed, whether its controller is
-/// on or off.
+impl Unit {
+    /// Finds the group of a unit, such as `apache2.service`, asking this `systemctl`; nothing is
+    /// changed, whether its controller is on or off.
+    ///
+    /// # Errors
+    /// When there is no such unit, or it does not run.
+    pub fn open(systemctl: &Path, unit: &str) -> Result<Unit, SwitchError> {
+        Unit::open_in(&mounts::cgroup2().ok_or_else(no_mount)?, systemctl, unit)
+    }
+
+    fn open_in(mount: &Path, systemctl: &Path, unit: &str) -> Result<Unit, SwitchError> {
+        let folder = group(mount, systemctl, unit)?;
+        let is_off = folder.exists() && !folder.join("cpuset.cpus").exists();
+        let group = match is_off {
+            true => None,
+            false => Some(Cgroup::open(&folder)?),
+        };
+        let full = match &group {
+            Some(group) => group.full().clone(),
+            None => above(mount, &folder)?,
+        };
+        let all = fs::read_to_string(mount.join("cpuset.cpus.effective"));
+        Ok(Unit {
+            systemctl: systemctl.to_owned(),
+            unit: unit.to_owned(),
+            folder,
+            full,
+            group,
+            all: all
+                .map_err(SwitchError::system("read", mount))?
+                .trim()
+                .to_owned(),
+        })
+    }
+
+    fn off(&self) -> SwitchError {
+        let folder = self.folder.display();
+        SwitchError::Unfit(format!(
+            "{folder} has no cpuset.cpus: its controller is off"
+        ))
+    }
+}
+
+/// The folder of a unit's group, asking this `systemctl`.
 ///
 /// # Errors
 /// When there is no such unit, or it does not run.
-pub fn cpus(systemctl: &Path, unit: &str) -> Result<CpuSet, SwitchError> {
-    cpus_in(&mounts::cgroup2().ok_or_else(no_mount)?, systemctl, unit)
+pub fn folder(systemctl: &Path, unit: &str) -> Result<PathBuf, SwitchError> {
+    group(&mounts::cgroup2().ok_or_else(no_mount)?, systemctl, unit)
 }
 
-fn cpus_in(mount: &Path, systemctl: &Path, unit: &str) -> Result<CpuSet, SwitchError> {
-    let folder = group(mount, systemctl, unit)?;
-    if folder.join("cpuset.cpus").exists() {
-        return Ok(Cgroup::open(&folder)?.full().clone());
+impl Switcher for Unit {
+    fn name(&self) -> String {
+        match &self.group {
+            Some(group) => group.name(),
+            None => format!("cgroup v2 {}, not yet with cpusets", self.folder.display()),
+        }
     }
-    // Off: as the nearest group above that has a set.
+
+    fn full(&self) -> &CpuSet {
+        &self.full
+    }
+
+    fn make_ready(&mut self) -> Result<(), SwitchError> {
+        if self.group.is_some() {
+            return Ok(());
+        }
+        set_property(&self.systemctl, &self.unit, &self.all)?;
+        let opened = Cgroup::open(&self.folder)?;
+        if *opened.full() != self.full {
+            return Err(SwitchError::Unfit(format!(
+                "{} has the CPUs {} now, and had {}: start again",
+                self.unit,
+                opened.full(),
+                self.full
+            )));
+        }
+        let restore = self.restores().remove(0);
+        self.group = Some(opened.and(restore));
+        Ok(())
+    }
+
+    fn set(&mut self, cpus: &CpuSet) -> Result<(), SwitchError> {
+        let off = self.off();
+        self.group.as_mut().ok_or(off)?.set(cpus)
+    }
+
+    fn current(&mut self) -> Result<CpuSet, SwitchError> {
+        let off = self.off();
+        self.group.as_mut().ok_or(off)?.current()
+    }
+
+    fn possible(&self, cpus: &CpuSet) -> CpuSet {
+        match &self.group {
+            Some(group) => group.possible(cpus),
+            None => online(cpus),
+        }
+    }
+
+    fn restores(&self) -> Vec<Restore> {
+        match &self.group {
+            Some(group) => group.restores(),
+            None => vec![Restore::Unit {
+                systemctl: self.systemctl.clone(),
+                unit: self.unit.clone(),
+                cpus: self.all.clone(),
+            }],
+        }
+    }
+}
+
+/// What a group without a controller has: as the nearest above that has a set.
+fn above(mount: &Path, folder: &Path) -> Result<CpuSet, SwitchError> {
     let above = folder
         .ancestors()
         .take_while(|above| above.starts_with(mount));
@@ -77,28 +181,6 @@ fn group(mount: &Path, systemctl: &Path, unit: &str) -> Result<PathBuf, SwitchEr
         )));
     }
     Ok(mount.join(group))
-}
-
-fn open_in(mount: &Path, systemctl: &Path, unit: &str) -> Result<Cgroup, SwitchError> {
-    let folder = group(mount, systemctl, unit)?;
-    let is_off = folder.exists() && !folder.join("cpuset.cpus").exists();
-    if !is_off {
-        return Cgroup::open(&folder);
-    }
-    // All CPUs that there can be: systemd intersects them with those of the groups above.
-    let all = fs::read_to_string(mount.join("cpuset.cpus.effective"));
-    let all = all
-        .map_err(SwitchError::system("read", mount))?
-        .trim()
-        .to_owned();
-    set_property(systemctl, unit, &all)?;
-    let opened = Cgroup::open(&folder)?;
-    debug_assert_eq!(opened.version(), Version::Two);
-    Ok(opened.and(Restore::Unit {
-        systemctl: systemctl.to_owned(),
-        unit: unit.to_owned(),
-        cpus: all,
-    }))
 }
 
 /// Has systemd give a unit these CPUs until the next boot.
@@ -162,23 +244,48 @@ mod tests {
         (dir, systemctl)
     }
 
+    fn opened(dir: &TempDir, systemctl: &Path) -> Unit {
+        Unit::open_in(dir.path(), systemctl, "web.service").expect("a unit")
+    }
+
     #[test]
-    fn the_controller_is_switched_on_and_all_is_put_back() {
+    fn the_controller_is_switched_on_last_and_all_is_put_back() {
         let (dir, systemctl) = system();
-        let mut group = open_in(dir.path(), &systemctl, "web.service").expect("a unit");
+        let mut unit = opened(&dir, &systemctl);
         let told = || fs::read_to_string(dir.path().join("told")).unwrap_or_default();
+        assert_eq!(
+            told(),
+            "",
+            "whoever finds nothing to gain has changed nothing"
+        );
+        let fewer: CpuSet = "0-1".parse().expect("a list");
+        assert!(unit.set(&fewer).is_err());
+        // What is kept before it is on puts it back.
+        assert!(matches!(&unit.restores()[..], [Restore::Unit { cpus, .. }] if cpus == "0-3"));
+        unit.make_ready().expect("it can be on");
         let command = "set-property --runtime -- web.service AllowedCPUs=0-3\n";
         assert_eq!(told(), command);
-        group
-            .set(&"0-1".parse().expect("a list"))
-            .expect("it is set");
-        for restore in group.restores() {
+        unit.make_ready().expect("it is on");
+        assert_eq!(told(), command);
+        unit.set(&fewer).expect("it is set");
+        for restore in unit.restores() {
             put_back(&restore).expect("it is put back");
         }
         assert_eq!(told(), command.repeat(2));
         // Where it is on already, systemd is not asked to.
-        let group = open_in(dir.path(), &systemctl, "web.service").expect("a unit");
-        assert_eq!(group.restores().len(), 1);
+        let mut unit = opened(&dir, &systemctl);
+        unit.make_ready().expect("it is on");
+        assert_eq!((unit.restores().len(), told()), (1, command.repeat(2)));
+    }
+
+    #[test]
+    fn other_cpus_than_were_found_are_told() {
+        let (dir, systemctl) = system();
+        let mut unit = opened(&dir, &systemctl);
+        let slice = dir.path().join("system.slice");
+        fs::write(slice.join("cpuset.cpus.effective"), "0-2\n").expect("a file");
+        let error = unit.make_ready().expect_err("other CPUs").to_string();
+        assert!(error.contains("0-2 now, and had 0-3"), "{error}");
     }
 
     #[test]
@@ -205,7 +312,10 @@ mod tests {
     fn who_only_watches_changes_nothing() {
         let (dir, systemctl) = system();
         let told = || fs::read_to_string(dir.path().join("told")).unwrap_or_default();
-        let watched = |unit| cpus_in(dir.path(), &systemctl, unit);
+        let watched = |unit| {
+            let unit = Unit::open_in(dir.path(), &systemctl, unit)?;
+            Ok::<_, SwitchError>(unit.full().clone())
+        };
         // Off: the set of the group above counts.
         let web = dir.path().join("system.slice/web.service");
         fs::remove_file(web.join("cpuset.cpus.effective")).expect("it is there");
@@ -228,12 +338,13 @@ mod tests {
     fn a_unit_that_does_not_run_is_told() {
         let (dir, systemctl) = system();
         let refused = |unit| {
-            open_in(dir.path(), &systemctl, unit)
+            Unit::open_in(dir.path(), &systemctl, unit)
                 .expect_err("none")
                 .to_string()
         };
         assert!(refused("other.service").contains("does it run"));
         assert!(refused("--help").contains("no name of a unit"));
-        assert!(open_in(dir.path(), Path::new("/nowhere/systemctl"), "web.service").is_err());
+        let nowhere = Path::new("/nowhere/systemctl");
+        assert!(Unit::open_in(dir.path(), nowhere, "web.service").is_err());
     }
 }

@@ -21,6 +21,16 @@ pub trait Switcher: Send {
     /// The CPUs that the server had when it was found: the most that it is ever given.
     fn full(&self) -> &CpuSet;
 
+    /// Changes what has to be changed before the first switch, if there is anything; until then
+    /// nothing is. Whoever calls it has kept what [`Switcher::restores`] says; after it, that may
+    /// say more.
+    ///
+    /// # Errors
+    /// When the system refuses, or what was found is different by now.
+    fn make_ready(&mut self) -> Result<(), SwitchError> {
+        Ok(())
+    }
+
     /// Gives the server these CPUs. When it returns, no known task of it runs elsewhere.
     ///
     /// # Errors
@@ -33,6 +43,12 @@ pub trait Switcher: Send {
     /// When the system does not say.
     fn current(&mut self) -> Result<CpuSet, SwitchError>;
 
+    /// Of these CPUs, given to the server, those that the kernel lets it have as things are: what
+    /// [`Switcher::current`] says while nobody else has a hand in it.
+    fn possible(&self, cpus: &CpuSet) -> CpuSet {
+        online(cpus)
+    }
+
     /// Looks for what is new since, threads and processes that were not known when it was last set,
     /// and for sets that others have changed.
     ///
@@ -44,4 +60,13 @@ pub trait Switcher: Send {
 
     /// What another process does to put back what was found.
     fn restores(&self) -> Vec<Restore>;
+}
+
+/// Of these CPUs, those that are online; all where the system does not say.
+pub(super) fn online(cpus: &CpuSet) -> CpuSet {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online");
+    match text.ok().and_then(|text| text.parse::<CpuSet>().ok()) {
+        Some(online) if !online.is_empty() => cpus.intersection(&online),
+        _ => cpus.clone(),
+    }
 }

@@ -3,13 +3,13 @@
 //! without it.
 
 use crate::told::{ask, both, get, make, now, told, until};
-use rhythm_rpo::collector::{Datagrams, Form, Ring, What};
+use rhythm_rpo::collector::{Datagrams, Form, Record, Ring, What};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -317,6 +317,27 @@ fn a_ring_that_cannot_be_is_said_and_requests_are_served() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(words), "{said}");
     }
+}
+
+#[test]
+fn a_ring_that_a_worker_wrote_over_is_made_anew() {
+    let mut nginx = Nginx::configured("rpo_ring AT/ring 128;");
+    nginx.run();
+    assert_eq!(get(nginx.port, "/"), Some(200));
+    let path = nginx.dir.path().join("ring");
+    let ring = fs::File::options().write(true).open(&path).expect("a ring");
+    ring.write_all_at(&[0xff; 16], 0).expect("its head");
+    let checked = nginx.check();
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(!said.contains("no ring"), "{said}");
+    nginx.reload();
+    let (mut ring, mut told) = (nginx.ring(), 0);
+    until("it is told of", || {
+        assert_eq!(get(nginx.port, "/new"), Some(404));
+        let mut take = |record: Record<'_>| told += usize::from(record.path == "/new");
+        ring.look(now(), &mut take).expect("a ring");
+        told > 0
+    });
 }
 
 #[test]

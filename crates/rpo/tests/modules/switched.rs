@@ -44,6 +44,7 @@ impl Controller {
         let parts = Parts {
             switcher: Box::new(switcher),
             fewer: one.clone(),
+            choose: None,
             policy: Box::new(Majority::with_batch(classifier.table(), BATCH)),
             classifier,
             rings,

@@ -22,7 +22,8 @@ pub(super) struct Explorer {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Idle,
-    Begins,
+    /// It is asked for; without it they would be so far apart.
+    Begins(f64),
     Until(f64, Sums),
 }
 
@@ -48,7 +49,7 @@ impl Explorer {
 
     /// `known`: it is only to see whether that still holds.
     pub(super) fn begin(&mut self, known: bool) {
-        self.state = State::Begins;
+        self.state = State::Begins(self.apart);
         self.apart = (self.apart * GROWS[usize::from(known)]).min(APART[1]);
     }
 
@@ -56,8 +57,12 @@ impl Explorer {
         self.state = State::Until(now + self.length, from);
     }
 
-    /// Somebody else has switched, or nobody has.
+    /// Somebody else has switched, or nobody has: one that never began is none of those that make
+    /// others seldom.
     pub(super) fn cancel(&mut self, now: f64) {
+        if let State::Begins(apart) = self.state {
+            self.apart = apart;
+        }
         self.state = State::Idle;
         self.ended = now;
     }
@@ -77,5 +82,24 @@ impl Explorer {
             self.ended = now;
             from
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tries_that_never_began_make_others_no_more_seldom() {
+        let mut explorer = Explorer::new(2.0);
+        for _ in 0..100 {
+            explorer.begin(true);
+            explorer.cancel(0.0);
+        }
+        assert!(explorer.due(2.0 * APART[0]));
+        explorer.begin(true);
+        explorer.began(0.0, Sums::default());
+        explorer.cancel(0.0);
+        assert!(!explorer.due(2.0 * APART[0]));
     }
 }

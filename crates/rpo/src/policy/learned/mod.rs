@@ -329,7 +329,10 @@ impl Learned {
             from,
             until: now + TRIAL,
         });
-        if done && matches!(why, Some(Why::Exploring { .. })) {
+        // Away from the baseline for no reason that is known (others did that, or it waited for
+        // longer than a switch may take) is a try, too: it has an end.
+        let is_strange = why.is_none() && setting == Setting::OnePerCore;
+        if done && (is_strange || matches!(why, Some(Why::Exploring { .. }))) {
             self.explorer.began(now, from);
         } else if self.explorer.exploring() {
             self.explorer.cancel(now);

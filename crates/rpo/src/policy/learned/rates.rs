@@ -126,8 +126,10 @@ impl Rates {
         class.cells[setting][level].completed += 1.0;
         class.cells[setting][level].in_flight += unseen;
         let work = unseen * class.size;
+        // What did no work, as far as anybody knows, is expected of no setting.
+        let counts = class.size > 0.0;
         self.in_flight -= u32::from(arrived.is_some());
-        self.sums.completed += 1.0;
+        self.sums.completed += f64::from(u8::from(counts));
         self.sums.work[level] += work;
     }
 
@@ -250,7 +252,9 @@ impl Rates {
             }
             let mut completed = [[0.0; LEVELS]; 2];
             let mut work = [[0.0; LEVELS]; 2];
-            for class in &self.classes {
+            // A class of which all answers are told to have taken no time has nothing to compare:
+            // its answers would speak for the setting that was longer in force.
+            for class in self.classes.iter().filter(|class| class.size > 0.0) {
                 for setting in 0..2 {
                     for level in 0..LEVELS {
                         let cell = class.cells[setting][level];

@@ -316,6 +316,42 @@ fn every_decision_says_why() {
 }
 
 #[test]
+fn answers_that_took_no_time_speak_for_no_setting() {
+    let mut rates = Rates::new();
+    let (page, file) = (ClassId(1), ClassId(2));
+    // All threads are long in force, one a core for a short try, in which a page takes a fifth less.
+    for (setting, took, count) in [
+        (Setting::AllThreads, 0.010, 10_000),
+        (Setting::OnePerCore, 0.008, 500),
+    ] {
+        rates.change(setting, 1.0, 4.0, 1.0);
+        for _ in 0..count {
+            rates.completed(page, took, 1.0);
+            (0..20).for_each(|_| rates.completed(file, 0.0, 1.0));
+        }
+        rates.fit(1.0);
+    }
+    let [all, one] = Setting::ALL.map(|setting| rates.speed(setting, 1.0, 4.0));
+    assert!((1.15..1.3).contains(&(one / all)), "{all} {one}");
+    let weight = rates.weight(Setting::OnePerCore, 0.25);
+    assert!((499.0..501.0).contains(&weight), "{weight}");
+}
+
+#[test]
+fn a_switch_to_one_a_core_that_it_did_not_decide_ends_as_a_try_does() {
+    let mut server = Server::new(LearnedSettings::default(), [100.0, 100.0]);
+    server.run(5.0);
+    assert_eq!(server.switches, []);
+    server.setting = Setting::OnePerCore;
+    server.tell(&Event::Switched {
+        setting: Setting::OnePerCore,
+        took: Duration::from_millis(1),
+    });
+    server.run(3.0);
+    assert_eq!(server.setting, Setting::AllThreads, "{:?}", server.switches);
+}
+
+#[test]
 fn without_a_word_on_the_load_it_goes_by_what_is_in_flight() {
     let mut policy = Learned::new(LearnedSettings::default());
     policy.on(&Event::Arrived(CLASS), Duration::ZERO);

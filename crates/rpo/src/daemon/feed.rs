@@ -1,0 +1,96 @@
+//! What becomes of records: the classifier and the policy hear of them, and what is decided waits to
+//! be obeyed.
+
+use crate::classifier::log::is_success;
+use crate::classifier::{ClassId, Classifier};
+use crate::collector::{Happened, InFlight, Record, What};
+use crate::controller::Controller;
+use crate::policy::{Decision, Policy};
+use crate::setting::Setting;
+use std::time::Duration;
+
+/// What becomes of records.
+pub(super) struct Feed {
+    pub(super) classifier: Classifier,
+    pub(super) controller: Controller,
+    pub(super) under_way: InFlight,
+    /// Requests that were answered.
+    pub(super) answers: u64,
+    /// The last decision that is not yet obeyed.
+    pub(super) decision: Option<Decision>,
+}
+
+impl Feed {
+    /// Of a server that has all its threads.
+    pub(super) fn new(classifier: Classifier, policy: Box<dyn Policy + Send>) -> Feed {
+        Feed {
+            classifier,
+            controller: Controller::new(policy, Setting::AllThreads),
+            under_way: InFlight::default(),
+            answers: 0,
+            decision: None,
+        }
+    }
+
+    /// Of several decisions of one look the last holds.
+    pub(super) fn decide(&mut self, decision: Option<Decision>) {
+        if decision.is_some() {
+            self.decision = decision;
+        }
+    }
+
+    fn arrived(&mut self, class: ClassId, now: Duration) {
+        let decision = self.controller.arrived(class, now);
+        self.decide(decision);
+    }
+
+    pub(super) fn take(&mut self, record: &Record<'_>, now: Duration) {
+        let class = self.classifier.classify(record.method, record.path);
+        match record.what {
+            What::Arrived => {
+                self.under_way.arrived(record.token, now);
+                self.arrived(class, now);
+            }
+            What::Completed { took, status } => {
+                self.under_way.completed(record.token);
+                self.completed(class, took, status, now);
+                self.learn(record, status);
+            }
+            What::Whole { took, status } => {
+                self.under_way.was_untold(now);
+                self.arrived(class, now);
+                if let Some(took) = took {
+                    self.completed(class, took, status, now);
+                }
+                self.learn(record, status);
+            }
+        }
+    }
+
+    /// Of an answer there may come a class, for requests from now on: this one came as another.
+    fn learn(&mut self, record: &Record<'_>, status: u16) {
+        if is_success(status) {
+            self.classifier.learn(record.method, record.path);
+        }
+    }
+
+    pub(super) fn counted(&mut self, path: &str, happened: Happened, now: Duration) {
+        // It is a page of this process, which no stranger makes up.
+        let class = self.classifier.learn("", path);
+        match happened {
+            Happened::Arrived => self.arrived(class, now),
+            Happened::Completed { took, ok } => self.finished(class, took, ok, now),
+        }
+    }
+
+    fn completed(&mut self, class: ClassId, took: Duration, status: u16, now: Duration) {
+        // What the server refuses or fails at says nothing of what the work takes.
+        self.finished(class, took, (200..500).contains(&status), now);
+    }
+
+    fn finished(&mut self, class: ClassId, took: Duration, ok: bool, now: Duration) {
+        self.answers += 1;
+        let decision = self.controller.completed(class, took, ok, now);
+        self.decide(decision);
+    }
+}
