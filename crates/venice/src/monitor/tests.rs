@@ -1,6 +1,7 @@
 use super::keeper::{Kept, Record};
 use super::policy::ByDistance;
 use super::*;
+use crate::resource::{Kind, Share};
 use crate::secret::Prover;
 use crate::wire::{Register, TurnedAway, VERSION};
 use std::sync::{Arc, Mutex};
@@ -97,14 +98,22 @@ fn greet(monitor: &mut Monitor<Memory>, connection: u64, secret: &Secret) {
     monitor.received(connection, Message::Proof { proof }, at(0));
 }
 
+/// A hundred bytes of memory, of which so many are idle.
+fn offer(idle: u64) -> Offer {
+    Offer {
+        kind: Kind::Memory,
+        size: 100,
+        idle,
+    }
+}
+
 fn register(name: &str, incarnation: u64) -> Message {
     Message::Register(Register {
         name: name.parse().expect("a name"),
         incarnation,
         place: String::new(),
         probe: ([127, 0, 0, 1], 1).into(),
-        size: 100,
-        idle: 100,
+        offers: vec![offer(100)],
         lent: Vec::new(),
         borrowed: Vec::new(),
     })
@@ -176,7 +185,7 @@ fn nothing_is_asked_of_a_donor_that_is_not_kept() {
     node(&mut monitor, 2, "b");
     let borrow = |request| Message::Borrow {
         request,
-        bytes: 10,
+        share: Share::memory(10),
         apart: Vec::new(),
     };
     memory.0.lock().expect("one thread").1 = true;
@@ -193,7 +202,13 @@ fn nothing_is_asked_of_a_donor_that_is_not_kept() {
     memory.0.lock().expect("one thread").2 = false;
     let (said, _) = sent(&mut monitor, 2);
     assert!(
-        matches!(said[..], [Message::Grant { bytes: 10, .. }]),
+        matches!(
+            said[..],
+            [Message::Grant {
+                share: Share { amount: 10, .. },
+                ..
+            }]
+        ),
         "{said:?}"
     );
     assert_eq!(memory.0.lock().expect("one thread").0.loans.len(), 1);
@@ -207,7 +222,7 @@ fn a_loan_apart_from_others_is_of_another_donor() {
     }
     let borrow = |request, apart| Message::Borrow {
         request,
-        bytes: 10,
+        share: Share::memory(10),
         apart,
     };
     let granted = |monitor: &mut Monitor<Memory>, donor| {
@@ -239,7 +254,7 @@ fn a_loan_apart_from_others_is_of_another_donor() {
     monitor.tick(at(5000));
     sent(&mut monitor, 1);
     monitor.received(1, borrow(3, vec![first, second]), at(5000));
-    let most = 0;
+    let most = Share::memory(0);
     let why = crate::wire::NotLent::NoRoom { most };
     let not_lent = Message::NotLent { request: 3, why };
     assert_eq!(sent(&mut monitor, 1).0, [not_lent]);
@@ -261,7 +276,7 @@ fn a_node_says_nothing_about_the_loans_of_others() {
         1,
         Message::Borrow {
             request: 1,
-            bytes: 10,
+            share: Share::memory(10),
             apart: Vec::new(),
         },
         at(1),
@@ -301,7 +316,7 @@ fn a_node_says_nothing_about_the_loans_of_others() {
     monitor.received(
         1,
         Message::Heartbeat {
-            idle: 0,
+            offers: vec![offer(0)],
             links: vec![],
         },
         at(3000),
@@ -315,14 +330,15 @@ fn a_node_says_nothing_about_the_loans_of_others() {
 
 fn heartbeat(idle: u64) -> Message {
     let links = Vec::new();
-    Message::Heartbeat { idle, links }
+    let offers = vec![offer(idle)];
+    Message::Heartbeat { offers, links }
 }
 
 /// A node wants so much.
 fn borrow(request: u64, bytes: u64) -> Message {
     Message::Borrow {
         request,
-        bytes,
+        share: Share::memory(bytes),
         apart: Vec::new(),
     }
 }
@@ -337,7 +353,16 @@ fn who_comes_before_the_donors_is_not_refused_for_want_of_them() {
     waits.received(2, register("b", 1), at(2));
     let (said, _) = sent(&mut waits, 2);
     assert!(
-        matches!(said[..], [_, Message::Grant { bytes: 10, .. }]),
+        matches!(
+            said[..],
+            [
+                _,
+                Message::Grant {
+                    share: Share { amount: 10, .. },
+                    ..
+                }
+            ]
+        ),
         "{said:?}"
     );
     // Where none comes it is.
@@ -346,7 +371,9 @@ fn who_comes_before_the_donors_is_not_refused_for_want_of_them() {
     alone.received(1, borrow(1, 10), at(1));
     alone.received(1, heartbeat(100), at(4000));
     alone.tick(at(4999));
-    let why = crate::wire::NotLent::NoRoom { most: 0 };
+    let why = crate::wire::NotLent::NoRoom {
+        most: Share::memory(0),
+    };
     let not_lent = Message::NotLent { request: 1, why };
     let (said, _) = sent(&mut alone, 1);
     assert!(!said.contains(&not_lent), "{said:?}");
@@ -377,7 +404,9 @@ fn what_a_donor_has_back_is_lent_before_it_says_what_is_idle() {
     monitor.flush().expect("it is kept");
     // Nothing is idle, and nothing comes back.
     monitor.received(1, borrow(2, 100), at(5001));
-    let why = crate::wire::NotLent::NoRoom { most: 0 };
+    let why = crate::wire::NotLent::NoRoom {
+        most: Share::memory(0),
+    };
     let not_lent = Message::NotLent { request: 2, why };
     assert_eq!(sent(&mut monitor, 1).0, [not_lent]);
     // The next program comes as the first one's memory is on its way back.
@@ -388,9 +417,106 @@ fn what_a_donor_has_back_is_lent_before_it_says_what_is_idle() {
     monitor.received(2, Message::Revoked { loan, why }, at(5004));
     let (said, _) = sent(&mut monitor, 2);
     assert!(
-        matches!(said[..], [Message::Grant { bytes: 100, .. }]),
+        matches!(
+            said[..],
+            [Message::Grant {
+                share: Share { amount: 100, .. },
+                ..
+            }]
+        ),
         "{said:?}"
     );
     let name = "b".parse().expect("a name");
-    assert_eq!(monitor.rrt().get(&name).map(rrt::Resource::free), Some(0));
+    assert_eq!(
+        monitor
+            .rrt()
+            .get(&name, Kind::Memory)
+            .map(rrt::Resource::free),
+        Some(0)
+    );
+}
+
+fn borrow_of(request: u64, share: Share) -> Message {
+    let apart = Vec::new();
+    Message::Borrow {
+        request,
+        share,
+        apart,
+    }
+}
+
+#[test]
+fn each_kind_is_lent_by_who_has_it_alone_or_in_turn() {
+    let mut monitor = monitor(&Memory::default());
+    node(&mut monitor, 1, "a");
+    greet(&mut monitor, 2, &secret());
+    let Message::Register(mut register) = register("b", 1) else {
+        panic!("it registers");
+    };
+    let two = Share::of_all(Kind::Fft, 2).amount;
+    register.offers.push(Offer {
+        kind: Kind::Fft,
+        size: two,
+        idle: two,
+    });
+    monitor.received(2, Message::Register(register), at(0));
+    let _ = sent(&mut monitor, 2);
+    let name = "b".parse().expect("a name");
+    let free = |monitor: &Monitor<Memory>| {
+        let rows = [Kind::Memory, Kind::Fft].map(|kind| monitor.rrt().get(&name, kind));
+        rows.map(|row| row.map_or(0, rrt::Resource::free))
+    };
+    assert_eq!(free(&monitor), [100, two]);
+    // One alone, one in turn; what is left of the other cannot be had alone.
+    for (request, is_alone) in [(1, true), (2, false)] {
+        let share = Share::of_one(Kind::Fft, is_alone);
+        monitor.received(1, borrow_of(request, share), at(1));
+        let (said, _) = sent(&mut monitor, 2);
+        let [
+            Message::Grant {
+                loan, share: asked, ..
+            },
+        ] = said[..]
+        else {
+            panic!("{said:?}");
+        };
+        assert_eq!(asked, share);
+        let (address, is_sealed) = (([127, 0, 0, 1], 2).into(), false);
+        let granted = Message::Granted {
+            loan,
+            address,
+            is_sealed,
+        };
+        monitor.received(2, granted, at(1));
+        let (said, _) = sent(&mut monitor, 1);
+        assert!(
+            matches!(&said[..], [Message::Lent { share: lent, .. }] if *lent == share),
+            "{said:?}"
+        );
+    }
+    assert_eq!(free(&monitor), [100, 15]);
+    monitor.tick(at(6000));
+    for (share, most) in [
+        (Share::of_one(Kind::Fft, true), 15),
+        (Share::of_one(Kind::Device, false), 0),
+        // Of what is shared a loan has one share, or all.
+        (
+            Share {
+                kind: Kind::Fft,
+                amount: 2,
+            },
+            15,
+        ),
+    ] {
+        monitor.received(2, heartbeat(100), at(6000));
+        monitor.received(1, borrow_of(3, share), at(6000));
+        let (said, _) = sent(&mut monitor, 1);
+        let most = Share {
+            amount: most,
+            ..share
+        };
+        let why = crate::wire::NotLent::NoRoom { most };
+        let told = Message::NotLent { request: 3, why };
+        assert!(said.contains(&told), "{said:?}");
+    }
 }

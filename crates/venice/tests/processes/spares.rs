@@ -7,6 +7,7 @@ use super::parts::SIZE;
 use rhythm_etcd::testing::Members;
 use rhythm_venice::agent::client::{BorrowError, Borrowed, Client, Event};
 use rhythm_venice::loan::LoanId;
+use rhythm_venice::resource::Share;
 use rhythm_venice::wire::NotLent;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -158,7 +159,7 @@ type Seen = Arc<Mutex<BTreeSet<LoanId>>>;
 
 /// Borrows; none: nobody led for too long.
 fn borrow(client: &Client, seen: &Seen) -> Option<Borrowed> {
-    match client.borrow(4096, PATIENCE) {
+    match client.borrow(Share::memory(4096), PATIENCE) {
         Ok(loan) => {
             let is_new = seen.lock().expect("nobody panics").insert(loan.loan);
             assert!(is_new, "{} is given twice", loan.loan);

@@ -34,7 +34,10 @@ fn what_there_is_no_room_for_is_told_to_nobody_and_undone() {
     node(&mut monitor, 2, "b");
     let free = |monitor: &Monitor<Memory>| {
         let name = "b".parse().expect("a name");
-        monitor.rrt().get(&name).map(rrt::Resource::free)
+        monitor
+            .rrt()
+            .get(&name, Kind::Memory)
+            .map(rrt::Resource::free)
     };
     // It is seen when the donor is about to be asked.
     monitor.received(1, borrow(1, 60), at(1));
@@ -125,7 +128,9 @@ fn nobody_waits_for_a_donor_for_ever() {
     for millis in (7000..end).step_by(1000) {
         (1..=3).for_each(|it| monitor.received(it, heartbeat(0), at(millis)));
     }
-    let why = NotLent::NoRoom { most: 0 };
+    let why = NotLent::NoRoom {
+        most: Share::memory(0),
+    };
     monitor.tick(at(end - 1));
     assert!(!sent(&mut monitor, 3).0.contains(&not_lent(1, why)));
     assert_eq!(monitor.wake_at(), Some(at(end).at));
