@@ -133,7 +133,7 @@ impl Holder {
         let (loan, donor) = (borrowed.loan, borrowed.donor);
         tracing::info!(%loan, %donor, alone = self.share.is_alone(), "a device node is borrowed");
         let place = Place {
-            peer: Peer::tcp(&donor.ip().to_string(), donor),
+            peer: Peer::tcp(donor.ip().to_string(), donor),
             key: Some(Secret::of(&borrowed.key.0)),
         };
         places.say(None);

@@ -107,7 +107,20 @@ fn an_agent_is_in_the_tables_of_its_monitor() {
         "--key-file",
         &key,
     ];
-    let agent = [&agent[..], &["--name", "left", "--place", "hall1/rack2"]].concat();
+    let lends = [
+        "--lend",
+        "1M",
+        "--keep-free",
+        "0",
+        "--lend-accelerators",
+        "aes=2",
+    ];
+    let agent = [
+        &agent[..],
+        &["--name", "left", "--place", "hall1/rack2"],
+        &lends,
+    ]
+    .concat();
     let (agent, of_agent) = Running::start(&[&agent[..], &["--socket", &socket]].concat());
     assert_eq!(of_agent[0], socket);
     let start = Instant::now();
@@ -125,19 +138,27 @@ fn an_agent_is_in_the_tables_of_its_monitor() {
         "Links (TST)",
         "hall1/rack2",
         "CRMA",
+        "aes",
+        "QPair",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let json: serde_json::Value = serde_json::from_str(&status(&at[1], &["--json"])).expect("JSON");
     assert_eq!(json["nodes"][0]["node"], "left");
     assert_eq!(json["rat"], serde_json::json!([]));
+    let rrt = json["rrt"].as_array().expect("a table");
+    let aes = rrt.iter().find(|row| row["resource"] == "aes");
+    assert_eq!(aes.expect("it is lent")["idle"], 32);
+    // What is at another port of theirs is none, and it is said what to name.
+    let wrong = venice(&["status", &at[0]]).output().expect("a process");
+    assert!(said(&wrong).contains("name the --admin"), "{wrong:?}");
     let text = status(&of_agent[1], &[]);
     assert!(text.contains("knows this node"), "{text}");
     agent.terminate();
     assert!(!Path::new(&socket).exists());
     monitor.terminate();
     let nobody = venice(&["status", &at[1]]).output().expect("a process");
-    assert!(said(&nobody).contains("nobody answers"), "{nobody:?}");
+    assert!(said(&nobody).contains("nobody listens"), "{nobody:?}");
 }
 
 /// Waits until a status says this.
@@ -357,6 +378,14 @@ fn what_is_not_safe_is_refused_and_what_helps_is_said() {
         .output()
         .expect("a process");
     assert!(said(&lends).contains("say --donor"), "{lends:?}");
+    // A folder that is mistyped has no authority, and gets none.
+    let typo = folder.path().join("authorty").display().to_string();
+    let token = ["token", "--authority", &typo, "--name", "a"];
+    let refused = venice(&token).output().expect("a process");
+    assert!(said(&refused).contains("--create"), "{refused:?}");
+    assert!(!Path::new(&typo).exists());
+    let created = venice(&token).arg("--create").output().expect("a process");
+    assert!(created.status.success(), "{created:?}");
     // What is no journal is left as it is.
     fs::create_dir(&state).expect("a folder");
     let journal = Path::new(&state).join("journal");

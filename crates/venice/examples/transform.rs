@@ -51,13 +51,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         [flag, socket] if flag == "--agent" => {
             let client = Client::connect(Path::new(socket))?;
             let (asker, sharing) = (client.asker(), Sharing::Shared);
-            let fft = BorrowedAccelerator::borrow(
-                &asker,
-                Kind::Fft,
-                sharing,
-                POINTS * 8,
-                PATIENCE,
-            )?;
+            let fft =
+                BorrowedAccelerator::borrow(&asker, Kind::Fft, sharing, POINTS * 8, PATIENCE)?;
             eprintln!("{} lends an accelerator", fft.donor());
             Fft::Borrowed(fft, client)
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// How often somebody is excused at most before it is heard: so many times it may need an answer,
 /// to come again, that waits behind something that is kept. More, and who is dead would stay where
-/// the monitor waits all the time. For the same reason both together are no longer than one may be.
+/// the monitor waits all the time.
 const EXCUSES: u8 = 2;
 
 /// See the head of this file.
@@ -13,18 +13,12 @@ const EXCUSES: u8 = 2;
 pub(super) struct Deadline {
     at: Time,
     excuses: u8,
-    /// When it is over whatever excuses there are, once there was one.
-    latest: Option<Time>,
 }
 
 impl Deadline {
     pub(super) fn new(at: Time) -> Deadline {
         let excuses = EXCUSES;
-        Deadline {
-            at,
-            excuses,
-            latest: None,
-        }
+        Deadline { at, excuses }
     }
 
     /// When it is over.
@@ -41,14 +35,12 @@ impl Deadline {
         self.at = self.at.min(at);
     }
 
-    /// Nobody listened for a while, until now: where it is over before `soon`, it is over so much
-    /// later than now.
-    pub(super) fn excuse(&mut self, soon: Time, now: Time, later: Duration) {
+    /// Nobody listened for a while, until now: where it is over before `soon`, it is over as much
+    /// later as that was, and at least so much later than now.
+    pub(super) fn excuse(&mut self, soon: Time, now: Time, (waited, least): (Duration, Duration)) {
         if self.at < soon && self.excuses > 0 {
-            // Its end may lie behind already: nobody has looked.
-            let latest = *self.latest.get_or_insert(self.at.max(now) + later);
             self.excuses -= 1;
-            self.at = (now + later).min(latest);
+            self.at = (self.at + waited).max(now + least);
         }
     }
 }
@@ -58,21 +50,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_excused_again_and_again_has_one_time_more_in_all() {
+    fn who_is_excused_has_what_was_waited_and_a_little_more_and_that_twice() {
         let second = |second| Time::ZERO + Duration::from_secs(second);
-        let later = Duration::from_secs(5);
+        let seconds = Duration::from_secs;
+        let excuse = |deadline: &mut Deadline, now: u64, waited: u64| {
+            deadline.excuse(second(now + 1), second(now), (seconds(waited), seconds(2)));
+            deadline.at()
+        };
         let mut deadline = Deadline::new(second(5));
-        deadline.excuse(second(4), second(3), later);
-        assert_eq!(deadline.at(), second(5), "it is not near");
-        deadline.excuse(second(6), second(4), later);
-        assert_eq!(deadline.at(), second(9));
-        deadline.excuse(second(10), second(8), later);
-        assert_eq!(deadline.at(), second(10), "5 s more than at first");
-        deadline.excuse(second(20), second(10), later);
-        assert_eq!(deadline.at(), second(10));
-        // The wait itself may have been longer than there was time.
+        assert_eq!(excuse(&mut deadline, 3, 1), second(5), "it is not near");
+        assert_eq!(excuse(&mut deadline, 5, 1), second(7));
+        assert_eq!(excuse(&mut deadline, 7, 1), second(9));
+        assert_eq!(excuse(&mut deadline, 9, 1), second(9), "no third time");
+        // Nobody could be heard in all of that.
         let mut deadline = Deadline::new(second(5));
-        deadline.excuse(second(8), second(7), later);
-        assert_eq!(deadline.at(), second(12));
+        assert_eq!(excuse(&mut deadline, 20, 19), second(24));
     }
 }

@@ -64,6 +64,9 @@ use wanted::Wanted;
 /// one before hangs, and may try it again before they come.
 const COME_WITHIN: Duration = Duration::from_secs(8);
 
+/// Who could not be heard has so much time more at least: to come again, it needs two answers.
+const EXCUSED_FOR: Duration = Duration::from_secs(2);
+
 /// For how long nothing is refused for want of donors by a monitor that begins: they are on their
 /// way.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
@@ -358,11 +361,13 @@ impl<K: Keeper> Monitor<K> {
         } = self.settings;
         // Donors were asked behind it.
         if time > grant_within / 4 {
-            (self.rat).excuse(now + grant_within / 2, now, grant_within);
+            let later = (Duration::ZERO, grant_within);
+            (self.rat).excuse(now + grant_within / 2, now, later);
         }
         if time > heartbeat / 4 {
-            let later = heartbeat.max(gone_after);
-            self.nodes.excuse(now + heartbeat, now, later);
+            // With spares, who is gone has longer: that is no reason to wait longer for each.
+            let least = heartbeat.max(gone_after.min(EXCUSED_FOR));
+            self.nodes.excuse(now + heartbeat, now, (time, least));
         }
     }
 

@@ -83,9 +83,9 @@ impl Nodes {
         self.rows.len()
     }
 
-    /// Nobody listened for a while, until now: those that would be dead before `soon` are so much
-    /// later.
-    pub(super) fn excuse(&mut self, soon: Time, now: Time, later: Duration) {
+    /// Nobody listened for a while, until now: those that would be dead before `soon` are as much
+    /// later as [`Deadline::excuse`] says.
+    pub(super) fn excuse(&mut self, soon: Time, now: Time, later: (Duration, Duration)) {
         for node in self.rows.values_mut() {
             node.dead_at.excuse(soon, now, later);
         }

@@ -161,8 +161,8 @@ impl Rat {
     }
 
     /// Nobody listened for a while, until now: donors that would have to answer before `soon` have
-    /// so much time more.
-    pub(super) fn excuse(&mut self, soon: Time, now: Time, later: Duration) {
+    /// as much time more as [`Deadline::excuse`] says.
+    pub(super) fn excuse(&mut self, soon: Time, now: Time, later: (Duration, Duration)) {
         for id in &self.granting {
             if let Some(Loan {
                 standing: Standing::Granting(granting),

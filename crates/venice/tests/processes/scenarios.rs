@@ -190,6 +190,13 @@ fn a_donor_that_leaves_wants_all_back() {
     let broken = client.events().recv_timeout(PATIENCE).expect("an event");
     let why = Reason::DonorNeedsIt;
     assert_eq!(broken, Event::Broken { loan, why });
+    // It said that it left: it is gone at once, and was not taken for dead.
+    cluster.until("it is gone", |status| list(status, "nodes").len() == 2);
+    let monitor = cluster.monitor.as_ref().expect("it runs");
+    let admin = monitor.said.split(' ').nth(1).expect("an address");
+    let died = "rhythm_venice_monitor_nodes_died_total 0";
+    let told = get(admin, "/metrics");
+    assert!(told.contains(died), "{told}");
 }
 
 fn what_nobody_has_is_not_lent() {
