@@ -338,6 +338,56 @@ fn machines_join_by_tokens_and_lend_in_tls() {
     monitor.terminate();
 }
 
+/// The bytes of every page that its device renders are compared with the reference's.
+#[test]
+fn a_front_end_checks_its_pages_on_a_device_that_the_monitor_finds() {
+    let folder = folder();
+    let key = key(folder.path(), 0o600);
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (state, left, right) = (path("state"), path("left.sock"), path("right.sock"));
+    let free = ["--admin", "127.0.0.1:0", "--key-file", &key];
+    let monitor = ["monitor", "--listen", "127.0.0.1:0", "--state", &state];
+    let (monitor, at) = Running::start(&[&monitor[..], &free].concat());
+    let agent = |name, socket, more: &[&str]| {
+        let args = ["agent", "--monitor", &at[0], "--name", name];
+        let args = [&args[..], &free, &["--socket", socket], more].concat();
+        Running::start(&args)
+    };
+    let (front, _) = agent("left", &left, &[]);
+    let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/../../services/fortunes");
+    let check = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+        let device = ["--device", "remote=venice", "--device-agent", &left];
+        let command = command.arg("check").arg(pages).args(device).args(more);
+        command.output().expect("a process")
+    };
+    let nobody = check(&["--device-timeout", "10ms"]);
+    assert!(
+        said(&nobody).contains("no other node has a device to lend"),
+        "{nobody:?}"
+    );
+    let (lends, _) = agent("right", &right, &["--lend-device", "host"]);
+    until(&at[1], |told| {
+        let all = told["rrt"].as_array();
+        all.is_some_and(|all| all.iter().any(|of| of["resource"] == "device"))
+    });
+    for alone in [&[][..], &["--device-alone"]] {
+        let checked = check(alone);
+        assert!(checked.status.success(), "{checked:?}");
+        let told = String::from_utf8_lossy(&checked.stdout).into_owned();
+        assert!(told.contains("remote=venice"), "{checked:?}");
+    }
+    // What it had was given back when it ended.
+    until(&at[1], |told| {
+        let is_all = |of: &serde_json::Value| of["resource"] == "device" && of["idle"] == 16;
+        let all = told["rrt"].as_array();
+        all.is_some_and(|all| all.iter().any(is_all)) && told["rat"] == serde_json::json!([])
+    });
+    lends.terminate();
+    front.terminate();
+    monitor.terminate();
+}
+
 /// What a command said that failed.
 fn said(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{output:?}");

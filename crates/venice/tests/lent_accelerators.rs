@@ -162,7 +162,10 @@ fn accelerators_are_borrowed_alone_and_in_turn_and_come_back() {
         let mut other = borrow(&client, Sharing::Exclusive).expect("it came back");
         assert!(other.run(&job(&points)).expect("it is done") == right);
         let refused = borrow(&client, Sharing::Shared).expect_err("all are lent");
-        assert!(refused.contains("no other node has fft"), "{refused}");
+        assert!(
+            refused.contains("no other node has an accelerator fft"),
+            "{refused}"
+        );
     }
     let aes = BorrowedAccelerator::borrow(
         &client.asker(),
@@ -172,7 +175,10 @@ fn accelerators_are_borrowed_alone_and_in_turn_and_come_back() {
         PATIENCE,
     );
     let refused = aes.expect_err("nobody has one").to_string();
-    assert!(refused.contains("no other node has aes"), "{refused}");
+    assert!(
+        refused.contains("no other node has an accelerator aes"),
+        "{refused}"
+    );
 }
 
 #[test]

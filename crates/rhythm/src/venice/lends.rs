@@ -110,8 +110,16 @@ impl Lends {
         plain_network: bool,
     ) -> Result<()> {
         for (_, listen, at) in self.listens() {
-            let is_sealed = has_identity && listen != "--device-listen";
-            common::may_be_plain(listen, at, is_sealed || plain_network)?;
+            if listen == "--device-listen" {
+                // An identity would be of no help.
+                ensure!(
+                    plain_network || at.ip().is_loopback(),
+                    "{listen} {at}: what goes to a device, what users see among it, is neither \
+                     encrypted nor protected from being changed on its way. On a network of which \
+                     all machines are trusted, say --plain-network"
+                );
+            }
+            common::may_be_plain(listen, at, has_identity || plain_network)?;
         }
         ensure!(
             self.lend_device.is_none() || !has_identity || plain_network,

@@ -30,6 +30,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             "nobody listens at {at}: start the monitor, or the agent, with --admin {at}, or name \
              the address that it has there"
         ),
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            bail!("what listens at {at} does not speak HTTP: {cure}")
+        }
         Err(error) => {
             return Err(error).with_context(|| format!("no status comes from {at}: {cure}"));
         }

@@ -224,8 +224,9 @@ mod tests {
     use super::*;
     use crate::agent::lender::NoRoom;
 
+    /// What is lent; and whether it takes a while to take that back.
     #[derive(Debug, Default)]
-    struct Shelf(Vec<(LoanId, Share)>);
+    struct Shelf(Vec<(LoanId, Share)>, bool);
 
     impl Lender for Shelf {
         fn grant(&mut self, loan: LoanId, share: Share, _: &LoanKey) -> Result<SocketAddr, NoRoom> {
@@ -234,7 +235,9 @@ mod tests {
         }
 
         fn revoke(&mut self, loan: LoanId) {
-            self.0.retain(|(id, _)| *id != loan);
+            if !self.1 {
+                self.0.retain(|(id, _)| *id != loan);
+            }
         }
 
         fn lent(&self) -> Vec<(LoanId, Share)> {
@@ -322,6 +325,22 @@ mod tests {
             Err(0),
             "it has none"
         );
+    }
+
+    #[test]
+    fn a_loan_is_undone_when_who_lent_it_has_it_no_more() {
+        let mut lending = lending();
+        assert!(grant(&mut lending, 1, 30).is_ok());
+        lending.lender.1 = true;
+        lending.give_up(LoanId(1), NOW);
+        assert_eq!((lending.take_undone(NOW), idle(&lending)), (vec![], 70));
+        let next = NOW + LOOK_EVERY;
+        assert_eq!(lending.wake_at(), Some(next));
+        lending.lender.1 = false;
+        lending.lender.revoke(LoanId(1));
+        assert_eq!(lending.take_undone(NOW), [], "it is looked at later");
+        assert_eq!(lending.take_undone(next), [LoanId(1)]);
+        assert_eq!((lending.wake_at(), idle(&lending)), (None, 100));
     }
 
     #[test]

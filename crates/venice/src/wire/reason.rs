@@ -118,17 +118,22 @@ impl NotLent {
 impl fmt::Display for NotLent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotLent::NoRoom { most } => match (most.kind, most.amount) {
-                (kind, 0) => write!(f, "no other node has {kind} to lend"),
-                (Kind::Memory, bytes) => write!(
-                    f,
-                    "no other node has so much to lend; the most is {bytes} bytes"
-                ),
-                (kind, _) => write!(
-                    f,
-                    "no other node has an accelerator of kind {kind} that nobody shares; share one"
-                ),
-            },
+            NotLent::NoRoom { most } => {
+                let what = match most.kind {
+                    Kind::Memory => "memory",
+                    Kind::Fft => "an accelerator fft",
+                    Kind::Aes => "an accelerator aes",
+                    Kind::Device => "a device",
+                };
+                match (most.kind, most.amount) {
+                    (_, 0) => write!(f, "no other node has {what} to lend"),
+                    (Kind::Memory, bytes) => write!(
+                        f,
+                        "no other node has so much to lend; the most is {bytes} bytes"
+                    ),
+                    _ => write!(f, "no other node has {what} that nobody shares; share one"),
+                }
+            }
             NotLent::TooMany => f.write_str("there are as many loans as may be; give some back"),
             NotLent::NoDisk => f.write_str(
                 "the monitor's disk (or etcd) is full, and what is lent must be written down; make \

@@ -194,7 +194,7 @@ fn a_donor_that_leaves_wants_all_back() {
     cluster.until("it is gone", |status| list(status, "nodes").len() == 2);
     let monitor = cluster.monitor.as_ref().expect("it runs");
     let admin = monitor.said.split(' ').nth(1).expect("an address");
-    let died = "rhythm_venice_monitor_nodes_died_total 0";
+    let died = "rhythm_venice_monitor_nodes_died_total{} 0";
     let told = get(admin, "/metrics");
     assert!(told.contains(died), "{told}");
 }

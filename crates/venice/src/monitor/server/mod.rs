@@ -96,7 +96,7 @@ pub enum MonitorFailed {
          this one another prefix in --state",
         .0.agents, shown(.0.trusted.as_ref()), shown(Some(.1))
     )]
-    Foreign(Place, Trusted),
+    Foreign(Box<Place>, Trusted),
     /// Nobody knows what is on the disk.
     #[error(
         "the journal cannot be written: {0}. Loans go on; start the monitor again when the disk is \
@@ -269,7 +269,7 @@ impl Server {
         match failure {
             None => Ok(()),
             Some(Failure::Disk(error)) => Err(MonitorFailed::Disk(error)),
-            Some(Failure::Foreign(leader)) => Err(MonitorFailed::Foreign(leader, self.trusted)),
+            Some(Failure::Foreign(leader)) => Err(MonitorFailed::Foreign(Box::new(leader), self.trusted)),
         }
     }
 }

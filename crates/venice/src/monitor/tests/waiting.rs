@@ -205,6 +205,25 @@ fn nobody_is_dead_before_it_can_be_heard_behind_a_long_wait() {
         monitor.tick(at(end + 1000));
         assert_eq!(monitor.nodes().count(), 2);
     }
-    monitor.tick(at(42_000));
+    monitor.tick(at(43_000));
     assert_eq!(monitor.nodes().count(), 0);
+}
+
+#[test]
+fn with_spares_who_is_gone_is_found_dead_soon_though_each_wait_is_long() {
+    let mut monitor = monitor(&Memory::default());
+    // As where the state is in etcd.
+    monitor.settings.gone_after = monitor.settings.dead_after;
+    node(&mut monitor, 1, "a");
+    node(&mut monitor, 2, "b");
+    monitor.closed(2, at(0));
+    let mut dead_at = None;
+    for millis in (1000..20_000).step_by(1001) {
+        monitor.waited(Duration::from_secs(1), at(millis).at);
+        monitor.received(1, heartbeat(0), at(millis));
+        monitor.tick(at(millis));
+        let is_dead = monitor.nodes().count() < 2;
+        dead_at = dead_at.or(is_dead.then_some(millis));
+    }
+    assert!(dead_at.is_some_and(|at| at < 10_000), "{dead_at:?}");
 }
