@@ -27,46 +27,34 @@ const TONES: [(usize, f32); 3] = [(50, 1.0), (440, 0.5), (1000, 0.25)];
 /// How long a loan is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whose accelerator it is.
-enum Fft {
-    /// Of who was named.
-    Named(Accelerator),
-    /// Of whom the monitor has found; it is given back when the connection to the agent ends.
-    Borrowed(BorrowedAccelerator, Client),
-}
-
-impl Fft {
-    fn run(&mut self, job: &Job<'_>) -> Result<Vec<u8>, borrower::Error> {
-        match self {
-            Fft::Named(accelerator) => accelerator.run(job),
-            Fft::Borrowed(accelerator, _) => accelerator.run(job),
-        }
-    }
-}
+/// Has a job done, wherever that is.
+type Run = Box<dyn FnMut(&Job<'_>) -> Result<Vec<u8>, borrower::Error>>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let mut fft = match &arguments[..] {
-        [] => Fft::Named(Accelerator::local(Kind::Fft, POINTS * 8)?),
+    let (capacity, sharing) = (POINTS * 8, Sharing::Shared);
+    let mut run: Run = match &arguments[..] {
+        [] => {
+            let mut fft = Accelerator::local(Kind::Fft, capacity)?;
+            Box::new(move |job: &Job<'_>| fft.run(job))
+        }
         [flag, socket] if flag == "--agent" => {
             let client = Client::connect(Path::new(socket))?;
-            let (asker, sharing) = (client.asker(), Sharing::Shared);
-            let fft =
-                BorrowedAccelerator::borrow(&asker, Kind::Fft, sharing, POINTS * 8, PATIENCE)?;
+            let asker = client.asker();
+            let fft = BorrowedAccelerator::borrow(&asker, Kind::Fft, sharing, capacity, PATIENCE);
+            let mut fft = fft?;
             eprintln!("{} lends an accelerator", fft.donor());
-            Fft::Borrowed(fft, client)
+            Box::new(move |job: &Job<'_>| {
+                // All that was borrowed is given back when this connection ends.
+                let _open = &client;
+                fft.run(job)
+            })
         }
         [donor, key] => {
             let place = Place::Tcp(donor.parse()?);
             let key = read_key(key)?;
-            let sharing = Sharing::Shared;
-            Fft::Named(Accelerator::connect(
-                &place,
-                &key,
-                Kind::Fft,
-                sharing,
-                POINTS * 8,
-            )?)
+            let mut fft = Accelerator::connect(&place, &key, Kind::Fft, sharing, capacity)?;
+            Box::new(move |job: &Job<'_>| fft.run(job))
         }
         _ => {
             let usage = "transform, transform DONOR:PORT KEY-FILE, or transform --agent SOCKET";
@@ -78,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Complex::new(TONES.into_iter().map(tone).sum(), 0.0)
     };
     let points: Vec<Complex<f32>> = (0..POINTS).map(sum).collect();
-    let output = fft.run(&Job::Transform {
+    let output = run(&Job::Transform {
         inverse: false,
         points: &to_bytes(&points),
     })?;

@@ -269,7 +269,9 @@ impl Server {
         match failure {
             None => Ok(()),
             Some(Failure::Disk(error)) => Err(MonitorFailed::Disk(error)),
-            Some(Failure::Foreign(leader)) => Err(MonitorFailed::Foreign(Box::new(leader), self.trusted)),
+            Some(Failure::Foreign(leader)) => {
+                Err(MonitorFailed::Foreign(Box::new(leader), self.trusted))
+            }
         }
     }
 }
