@@ -1,9 +1,9 @@
 //! What machines lend each other, and how much of it a loan has.
 //!
 //! Memory is counted in bytes, and what does jobs in *shares*: an accelerator has [`SHARES`]. Who
-//! shares one in turn with others has one share, and who has one alone has all of one. So one number
-//! says what is idle, whatever it is of, and the last accelerator is not lent alone while somebody
-//! shares it.
+//! shares one in turn with others has one share, and who has one alone has all of one. So one
+//! number says what is idle, whatever it is of, and the last accelerator is not lent alone while
+//! somebody shares it.
 
 use std::fmt;
 use std::str::FromStr;

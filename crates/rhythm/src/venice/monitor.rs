@@ -129,8 +129,8 @@ fn trust(args: &Args, state: &StatePlace) -> Result<Trust> {
         (Some(folder), StatePlace::Etcd { .. }) => Authority::existing(folder)?,
         (None, StatePlace::Etcd { .. }) => bail!(
             "--state is in etcd, where the monitors' authority cannot be: say --authority DIR, a \
-             folder that `rhythm venice token --create --authority DIR` makes, and of which all monitors \
-             have a copy; or --key-file FILE, without TLS"
+             folder that `rhythm venice token --create --authority DIR` makes, and of which all \
+             monitors have a copy; or --key-file FILE, without TLS"
         ),
     };
     Ok(Trust::Authority(Box::new(authority)))

@@ -1,4 +1,4 @@
-//! A donor of accelerators: mailboxes for who has its key, or the key of a loan that someone grants.
+//! A donor of accelerators: mailboxes for who has its key, or that of a loan that someone grants.
 //!
 //! A connection has a mailbox and a thread (`donor/serve.rs`), which executes its jobs when it has
 //! an accelerator: so as many jobs run at once as there are accelerators, and a connection has one

@@ -49,8 +49,8 @@ pub enum AuthorityError {
     /// There is none.
     #[error(
         "{0}: no authority is there. Monitors that are spares of each other have one and the same: \
-         make it once, by `rhythm venice token --create --authority DIR --name NODE` on one machine, and \
-         copy its key.pem and authority.pem to the others"
+         make it once, by `rhythm venice token --create --authority DIR --name NODE` on one \
+         machine, and copy its key.pem and authority.pem to the others"
     )]
     Missing(PathBuf),
     /// The token.

@@ -13,8 +13,11 @@ use std::time::Duration;
 /// As JSON, with the text for people in it.
 pub(super) fn json(name: &str, monitor: Option<&SocketAddr>, status: &Status) -> String {
     let loans = |loans: &[(LoanId, Share)]| -> Vec<serde_json::Value> {
-        let loan = |(loan, share): &(LoanId, Share)| json!({"loan": loan.0, "resource": share.kind.name(), "size": share.amount});
-        loans.iter().map(loan).collect()
+        let all = loans.iter().map(|(loan, share)| {
+            let kind = share.kind.name();
+            json!({"loan": loan.0, "resource": kind, "size": share.amount})
+        });
+        all.collect()
     };
     let reclaims = status.reclaims.iter();
     let reclaims =

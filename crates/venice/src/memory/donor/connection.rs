@@ -198,8 +198,8 @@ fn wrong() -> String {
     "there is no such loan, or its key is another".to_owned()
 }
 
-/// The part of an offer that a borrower has, or has from now on. Where there is no room, that may be
-/// since somebody has just left: what that one had is zeroed first, and waited for.
+/// The part of an offer that a borrower has, or has from now on. Where there is no room, that may
+/// be since somebody has just left: what that one had is zeroed first, and waited for.
 fn of_offer(hello: &Hello, shared: &Shared) -> Result<Arc<Loan>, String> {
     let begun = Instant::now();
     loop {
