@@ -1,8 +1,8 @@
 //! What becomes of a front end's cohorts, over all of its workers; and what its log says of nodes,
 //! once for all of them.
 
+use rhythm_net::Time;
 use rhythm_net::sparse::Sparse;
-use rhythm_net::{Peer, Time};
 use rhythm_observe::Writer;
 use rhythm_server::DeviceFigures;
 use std::fmt;
@@ -28,17 +28,16 @@ pub(crate) struct OfNode {
 /// See the module's text.
 #[derive(Debug)]
 pub struct Figures {
-    /// By the addresses of the nodes.
+    /// By the addresses of the nodes, or by what a place for one is called.
     nodes: Vec<(String, OfNode)>,
     here: AtomicU64,
 }
 
 impl Figures {
-    /// Of these nodes.
-    pub fn new(nodes: &[Peer]) -> Figures {
-        let nodes = nodes
-            .iter()
-            .map(|node| (node.to_string(), OfNode::default()));
+    /// Of nodes that are called so.
+    pub fn new(names: Vec<String>) -> Figures {
+        let nodes = names.into_iter();
+        let nodes = nodes.map(|name| (name, OfNode::default()));
         Figures {
             nodes: nodes.collect(),
             here: AtomicU64::new(0),

@@ -9,9 +9,14 @@ use rhythm_engine::source::Sources;
 use rhythm_net::{Peer, Waker};
 use rhythm_protocol::scan::Level;
 use rhythm_remote::{
-    Alone, Bundle, Bundles, ExecutorFactory, Figures, LinkOptions, Node, NodeOptions, Remote,
+    Access, Alone, BorrowOptions, Bundle, Bundles, ExecutorFactory, Figures, LinkOptions, Node,
+    NodeOptions, Place, Places, Remote, borrow_nodes,
 };
 use rhythm_server::backend::kinds;
+use rhythm_venice::agent::{self, Lender, Lenders};
+use rhythm_venice::loan::{LoanId, LoanKey};
+use rhythm_venice::monitor::{self, policy::ByDistanceAndLoad};
+use rhythm_venice::resource::{Kind, Share};
 use rhythm_venice::secret::Secret;
 use std::fs;
 use std::io::{Read, Write};
@@ -20,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -34,18 +39,26 @@ struct Lent {
     address: SocketAddr,
 }
 
+fn node(access: Access) -> Node {
+    let factory: ExecutorFactory = Arc::new(|limits, _: Waker| Ok(host(limits)));
+    let options = NodeOptions {
+        listen: any_port(),
+        threads: 1,
+        access,
+        in_flight: 4,
+        connections_max: 16,
+        held_max: 256 << 20,
+    };
+    Node::start(&options, factory).expect("it starts")
+}
+
+fn any_port() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
 impl Lent {
     fn start(key: Option<&[u8]>) -> Lent {
-        let factory: ExecutorFactory = Arc::new(|limits, _: Waker| Ok(host(limits)));
-        let options = NodeOptions {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            threads: 1,
-            key: key.map(Secret::of),
-            in_flight: 4,
-            connections_max: 16,
-            held_max: 256 << 20,
-        };
-        let node = Node::start(&options, factory).expect("it starts");
+        let node = node(key.map_or(Access::Anybody, |key| Access::Key(Secret::of(key))));
         Lent {
             address: node.address(),
             node: Some(node),
@@ -129,16 +142,23 @@ impl Served {
     }
 
     fn front_end(&self, at: &[SocketAddr], key: Option<&[u8]>) -> FrontEnd {
-        let nodes: Vec<Peer> = at.iter().map(|at| Peer::tcp("node", *at)).collect();
-        let figures = Arc::new(Figures::new(&nodes));
-        let options = LinkOptions {
+        let place = |at: &SocketAddr| Place {
+            peer: Peer::tcp("node", *at),
             key: key.map(Secret::of),
+        };
+        self.front_end_of(&Places::fixed(at.iter().map(place).collect()))
+    }
+
+    fn front_end_of(&self, places: &Arc<Places>) -> FrontEnd {
+        let names = (0..places.count()).map(|index| format!("node {index}"));
+        let figures = Arc::new(Figures::new(names.collect()));
+        let options = LinkOptions {
             timeout: Duration::from_secs(20),
             in_flight_max: 8,
         };
         let local = host(self.limits);
         let bundles = Arc::clone(&self.bundles);
-        let link = Remote::new(&nodes, options, bundles, figures.clone(), local);
+        let link = Remote::new(places, options, bundles, figures.clone(), local);
         FrontEnd {
             service: Arc::clone(&self.service),
             figures,
@@ -312,4 +332,143 @@ fn a_node_of_another_version_is_not_used_and_it_is_said_what_helps() {
     let said = front.figures.said().concat();
     assert!(said.contains("(protocol 2)"), "{said}");
     assert!(said.contains("update that end and start it anew"), "{said}");
+}
+
+#[test]
+fn a_loan_lets_its_front_end_in_until_it_is_over() {
+    let mut node = node(Access::Loans);
+    let (stop, address) = (node.stopper(), node.address());
+    let (sources, share) = (sources("fortunes"), Share::of_one(Kind::Device, false));
+    let wait = Duration::from_millis(600);
+    let mut stranger = front_end(&sources, &[address], Some(&[7; 32]));
+    assert!(!stranger.wait_ready(wait));
+    let said = stranger.figures.said().concat();
+    assert!(said.contains("no loan"), "{said}");
+    let key = LoanKey([7; 32]);
+    let at = node.grant(LoanId(1), share, &key).expect("it is lent");
+    assert_eq!((at, node.lent()), (address, vec![(LoanId(1), share)]));
+    assert!(node.grant(LoanId(2), Share::memory(1), &key).is_err());
+    let mut front = front_end(&sources, &[address], Some(&[7; 32]));
+    assert!(front.wait_ready(PATIENCE), "{:?}", front.figures.said());
+    let check = |front: &mut FrontEnd| {
+        let limits = LaneLimits::of(&front.service.config.limits);
+        let (alone, service) = (&mut front.alone, &front.service);
+        assert_eq!(conformance::check(alone, service, 0, 7, 1, limits), Ok(()));
+        front.figures.done()
+    };
+    let done = check(&mut front);
+    assert!(done > 0);
+    node.revoke(LoanId(1));
+    assert_eq!(node.lent(), []);
+    // Pages are right all the same, and soon none is of the node.
+    let start = Instant::now();
+    while front.figures.said().is_empty() {
+        check(&mut front);
+        assert!(start.elapsed() < PATIENCE, "it is let go");
+    }
+    let done = check(&mut front);
+    assert_eq!(check(&mut front), done);
+    drop(front);
+    stop();
+    node.join().expect("it ends as it was told");
+}
+
+/// An agent, with its socket in a folder.
+fn agent(
+    monitor: SocketAddr,
+    folder: &Path,
+    name: &str,
+    device: Option<Node>,
+) -> agent::server::Server {
+    let lends = device
+        .iter()
+        .map(|_| Share::of_all(Kind::Device, 1))
+        .collect();
+    let lenders = device.into_iter().fold(Lenders::default(), |all, node| {
+        all.and(&[Kind::Device], Box::new(node))
+    });
+    let options = agent::server::Options {
+        monitors: vec![monitor],
+        trust: agent::server::Trust::Secret(Secret::of(b"a secret of this test")),
+        settings: agent::Settings {
+            name: name.parse().expect("a name"),
+            monitors: 1,
+            place: String::new(),
+            probe: any_port(),
+            lends,
+            keep_free: 0,
+            reclaim_within: Duration::from_secs(5),
+            borrow_within: Duration::from_secs(10),
+        },
+        socket: folder.join(format!("{name}.sock")),
+        socket_mode: 0o600,
+        admin: None,
+        admin_hosts: Vec::new(),
+    };
+    agent::server::Server::start(options, lenders).expect("an agent")
+}
+
+#[test]
+fn a_monitor_finds_a_node_and_another_one_when_that_leaves() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = monitor::server::Options {
+        listen: any_port(),
+        state: monitor::server::StatePlace::Folder(folder.path().join("state")),
+        trust: monitor::server::Trust::Secret(Secret::of(b"a secret of this test")),
+        settings: monitor::Settings::default(),
+        policy: Box::new(ByDistanceAndLoad),
+        admin: None,
+        admin_hosts: Vec::new(),
+    };
+    let monitor = monitor::server::Server::start(options).expect("a monitor");
+    let at = monitor.address();
+    let borrower = agent(at, folder.path(), "front", None);
+    let nodes = [(); 2].map(|()| node(Access::Loans));
+    let stops = [0, 1].map(|index: usize| nodes[index].stopper());
+    let mut names = ["one", "other"].into_iter();
+    let mut lenders = nodes.map(|node| {
+        let name = names.next().expect("there are two");
+        Some(agent(at, folder.path(), name, Some(node)))
+    });
+    let places = Places::vacant(1);
+    let options = BorrowOptions {
+        agent: folder.path().join("front.sock"),
+        is_alone: true,
+    };
+    borrow_nodes(options, &places).expect("a thread");
+    let served = Served::of(&sources("fortunes"));
+    let mut front = served.front_end_of(&places);
+    let mut goes_on = |what: &str| {
+        let (start, before) = (Instant::now(), front.figures.done());
+        while front.figures.done() == before {
+            assert!(start.elapsed() < PATIENCE, "{what}: {:?}", places.trouble());
+            front.wait_ready(Duration::from_millis(200));
+            let (alone, service) = (&mut front.alone, &front.service);
+            let checked = conformance::check(alone, service, 0, 7, 1, served.limits);
+            assert_eq!(checked, Ok(()));
+        }
+    };
+    goes_on("one is borrowed");
+    // Each leaves once, and what it lent is had of the other; then that comes back.
+    for (index, stop) in stops.into_iter().enumerate() {
+        let leaves = lenders[index].take().expect("it runs");
+        leaves.handle().leave();
+        leaves.join().expect("it ends well");
+        stop();
+        if index == 0 {
+            goes_on("the other's is borrowed");
+            let again =
+                Some(node(Access::Loans)).map(|node| agent(at, folder.path(), "again", Some(node)));
+            lenders[0] = again;
+        } else {
+            goes_on("the first is there again");
+        }
+    }
+    drop(front);
+    for agent in lenders.into_iter().flatten().chain([borrower]) {
+        agent.handle().stop();
+        agent.join().expect("it ends well");
+    }
+    monitor.handle().stop();
+    monitor.join().expect("it ends well");
 }

@@ -1,7 +1,7 @@
 //! Asks the admin listener of a running process for its status.
 
-use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -46,20 +46,47 @@ pub(crate) fn ask(admin: SocketAddr, bytes_max: u64) -> io::Result<String> {
     String::from_utf8(answer).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
 }
 
+/// Why an answer is no status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unanswered {
+    /// It is none of HTTP.
+    NotHttp,
+    /// It is an error.
+    Code(String),
+    /// It says something else.
+    NotStatus,
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unanswered::NotHttp => f.write_str("no answer of HTTP"),
+            Unanswered::Code(code) => write!(f, "it answers: {code}"),
+            Unanswered::NotStatus => f.write_str("it answers with something else than a status"),
+        }
+    }
+}
+
+impl std::error::Error for Unanswered {}
+
 /// What an answer says.
-pub(crate) fn read(answer: &str) -> Result<Status> {
-    let (head, body) = answer.split_once("\r\n\r\n").context("no answer of HTTP")?;
+///
+/// # Errors
+/// It says no status.
+pub(crate) fn read(answer: &str) -> Result<Status, Unanswered> {
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or(Unanswered::NotHttp)?;
+    if !head.starts_with("HTTP/1.") {
+        return Err(Unanswered::NotHttp);
+    }
     let first = |text: &str| shown(text.lines().next().unwrap_or(""));
-    ensure!(
-        head.starts_with("HTTP/1.1 200"),
-        "it answers: {} {}",
-        first(head),
-        first(body)
-    );
-    let mut values: Value = serde_json::from_str(body).context("no JSON")?;
+    if !head.starts_with("HTTP/1.1 200") {
+        let said = format!("{} {}", first(head), first(body));
+        return Err(Unanswered::Code(said));
+    }
+    let mut values: Value = serde_json::from_str(body).map_err(|_| Unanswered::NotStatus)?;
     let text = values.as_object_mut().and_then(|all| all.remove("text"));
     let Some(Value::String(text)) = text else {
-        bail!("it has no text");
+        return Err(Unanswered::NotStatus);
     };
     Ok(Status {
         text: shown(&text),

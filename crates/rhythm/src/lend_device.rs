@@ -9,7 +9,7 @@ use rhythm_engine::program::Service;
 use rhythm_engine::settings::LogFormat;
 use rhythm_net::Waker;
 use rhythm_net::signal::{self, Signal};
-use rhythm_remote::{ExecutorFactory, Node, NodeOptions};
+use rhythm_remote::{Access, ExecutorFactory, Node, NodeOptions};
 use rhythm_venice::secret::Secret;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,6 +17,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 /// Lend this machine's device to front ends on others: `rhythm serve --device remote=HOST:PORT`.
+///
+/// With an agent and a monitor of `rhythm venice`, `rhythm venice agent --lend-device` lends it to
+/// front ends with `--device remote=venice`, which need no address and no key.
 ///
 /// Front ends send their services and then cohorts, whose stages are run here; sessions, backends
 /// and clients stay theirs. Both ends must be the same version. What no node runs, a front end runs
@@ -48,23 +51,62 @@ pub(crate) struct Args {
     threads: u16,
 
     /// Cohorts that a connection may have here at a time; each thread of a front end has one
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", default_value_t = COHORTS)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     cohorts: u16,
 
     /// Connections of each thread at most
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = CONNECTIONS)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
     connections: u16,
 
     /// MiB that each thread keeps of cohorts that wait, and of answers on their way; more is for
     /// the front ends to run
-    #[arg(long, value_name = "MIB", default_value_t = 512)]
+    #[arg(long, value_name = "MIB", default_value_t = MEMORY)]
     #[arg(value_parser = clap::value_parser!(u32).range(64..=1 << 20))]
     memory: u32,
 
     #[command(flatten)]
     cuda: CudaArgs,
+}
+
+/// Cohorts that a connection may have at a node, connections of each of its threads, and MiB that
+/// each keeps, unless flags say otherwise.
+const COHORTS: u16 = 4;
+const CONNECTIONS: u16 = 64;
+const MEMORY: u32 = 512;
+
+/// How a node is run that nothing more is said of: on one thread, for anybody.
+pub(crate) fn options(listen: SocketAddr) -> NodeOptions {
+    NodeOptions {
+        listen,
+        threads: 1,
+        access: Access::Anybody,
+        in_flight: COHORTS.into(),
+        connections_max: CONNECTIONS.into(),
+        held_max: (MEMORY as usize) << 20,
+    }
+}
+
+/// Opens a device to be lent: what it is called, and what makes its executors.
+///
+/// # Errors
+/// Why it cannot be used, and what to do.
+pub(crate) fn open(device: Device, cuda: &CudaArgs) -> Result<(String, ExecutorFactory)> {
+    // Backends are the front ends': what a device could answer for them it does not.
+    let opened = device.open(cuda, &[&Service::default()])?;
+    let shown = opened.to_string();
+    let factory: ExecutorFactory = Arc::new(move |limits: LaneLimits, waker: Waker| {
+        match opened.has_kernels() {
+            // A cohort is run in one go: those of others have their turn behind it.
+            false => Ok(opened.on_cpu(limits, usize::MAX)),
+            true => {
+                let executor = opened.cuda(limits, None, Arc::new(move || waker.wake()))?;
+                Ok(Box::new(executor))
+            }
+        }
+    });
+    Ok((shown, factory))
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
@@ -87,23 +129,12 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     );
     let key = args.key.as_deref().map(Secret::read).transpose()?;
     logs::start(LogFormat::Text)?;
-    // Backends are the front ends': what a device could answer for them it does not.
-    let opened = args.device.open(&args.cuda, &[&Service::default()])?;
-    let shown = opened.to_string();
-    let factory: ExecutorFactory = Arc::new(move |limits: LaneLimits, waker: Waker| {
-        match opened.has_kernels() {
-            // A cohort is run in one go: those of others have their turn behind it.
-            false => Ok(opened.on_cpu(limits, usize::MAX)),
-            true => {
-                let executor = opened.cuda(limits, None, Arc::new(move || waker.wake()))?;
-                Ok(Box::new(executor))
-            }
-        }
-    });
+    let has_key = key.is_some();
+    let (shown, factory) = open(args.device, &args.cuda)?;
     let options = NodeOptions {
         listen: args.listen,
         threads: args.threads.into(),
-        key,
+        access: key.map_or(Access::Anybody, Access::Key),
         in_flight: args.cohorts.into(),
         connections_max: args.connections.into(),
         held_max: (args.memory as usize) << 20,
@@ -123,7 +154,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         address = %node.address(),
         device = shown,
         threads = args.threads,
-        has_key = args.key.is_some(),
+        has_key,
         "lending the device"
     );
     node.join()?;

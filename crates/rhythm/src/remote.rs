@@ -1,4 +1,4 @@
-//! `--device remote=HOST:PORT`: cohorts that other machines run.
+//! `--device remote=HOST:PORT`, or `remote=venice`: cohorts that other machines run.
 
 use crate::device::Device;
 use anyhow::{Context, Result, bail, ensure};
@@ -9,7 +9,10 @@ use rhythm_engine::program::Service;
 use rhythm_engine::settings::duration;
 use rhythm_engine::source::Sources;
 use rhythm_net::Peer;
-use rhythm_remote::{Alone, Bundle, Bundles, Figures, LinkOptions, Remote};
+use rhythm_remote::{
+    Alone, BorrowOptions, Bundle, Bundles, Figures, LinkOptions, Place, Places, Remote,
+    borrow_nodes,
+};
 use rhythm_venice::secret::Secret;
 use std::ffi::OsStr;
 use std::fmt;
@@ -18,6 +21,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+/// Where an agent is asked, unless a flag says another place.
+const AGENT: &str = "/run/rhythm-venice/agent.sock";
+
 /// What `--device` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DeviceChoice {
@@ -25,10 +31,14 @@ pub(crate) enum DeviceChoice {
     Here(Device),
     /// Those of `rhythm device` at these places.
     Remote(Vec<String>),
+    /// Those that venice's monitor finds.
+    Venice,
 }
 
 /// What stands before the places.
 const REMOTE: &str = "remote=";
+/// What stands for places where venice's monitor finds them.
+const VENICE: &str = "venice";
 /// Most nodes.
 const NODES_MAX: usize = 64;
 
@@ -37,7 +47,7 @@ impl DeviceChoice {
     pub(crate) fn here(&self) -> Device {
         match self {
             DeviceChoice::Here(device) => *device,
-            DeviceChoice::Remote(_) => Device::Host,
+            DeviceChoice::Remote(_) | DeviceChoice::Venice => Device::Host,
         }
     }
 }
@@ -47,6 +57,7 @@ impl fmt::Display for DeviceChoice {
         match self {
             DeviceChoice::Here(device) => device.fmt(f),
             DeviceChoice::Remote(places) => write!(f, "{REMOTE}{}", places.join(",")),
+            DeviceChoice::Venice => write!(f, "{REMOTE}{VENICE}"),
         }
     }
 }
@@ -70,6 +81,9 @@ impl TypedValueParser for ChoiceParser {
                 .parse_ref(command, arg, value)
                 .map(DeviceChoice::Here);
         };
+        if places == VENICE {
+            return Ok(DeviceChoice::Venice);
+        }
         let places: Vec<String> = places.split(',').map(str::to_owned).collect();
         let is_place = |place: &String| {
             let parts = place.rsplit_once(':');
@@ -78,7 +92,8 @@ impl TypedValueParser for ChoiceParser {
         if places.len() > NODES_MAX || !places.iter().all(is_place) {
             let text = format!(
                 "--device {REMOTE}HOST:PORT[,HOST:PORT...]: each is the address and the port of a \
-                 `rhythm device`, {NODES_MAX} at most\n"
+                 `rhythm device`, {NODES_MAX} at most; or {REMOTE}{VENICE}, and the agent of this \
+                 machine finds one\n"
             );
             return Err(clap::Error::raw(ErrorKind::ValueValidation, text));
         }
@@ -91,7 +106,10 @@ impl TypedValueParser for ChoiceParser {
         let help = "The device of other machines, each with a `rhythm device`; with a comma \
                     between, several. What none of them runs, this one does";
         let remote = PossibleValue::new("remote=HOST:PORT").help(help);
-        Some(Box::new(here.into_iter().chain([remote])))
+        let help = "The device of another machine, which the agent of this one borrows \
+                    (docs/venice-monitor.md), and another when that is gone";
+        let venice = PossibleValue::new("remote=venice").help(help);
+        Some(Box::new(here.into_iter().chain([remote, venice])))
     }
 }
 
@@ -112,6 +130,19 @@ pub(crate) struct RemoteArgs {
     /// takes [default: 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     device_cohorts: Option<u16>,
+
+    /// With remote=venice: the Unix socket of this machine's agent [default:
+    /// /run/rhythm-venice/agent.sock]
+    #[arg(long, value_name = "PATH")]
+    device_agent: Option<PathBuf>,
+
+    /// With remote=venice: how many devices are borrowed, each of another machine [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
+    device_nodes: Option<u8>,
+
+    /// With remote=venice: have each of them alone, instead of in turn with other front ends
+    #[arg(long)]
+    device_alone: bool,
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
@@ -125,7 +156,7 @@ fn timeout(text: &str) -> Result<Duration, String> {
 /// The nodes of a server, for all of its threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
-    peers: Vec<Peer>,
+    places: Arc<Places>,
     options: LinkOptions,
     bundles: Arc<Bundles>,
     figures: Arc<Figures>,
@@ -139,28 +170,33 @@ impl RemoteArgs {
     /// # Errors
     /// A wrong flag, a name that leads nowhere, or a key that cannot be read.
     pub(crate) fn open(&self, choice: &DeviceChoice) -> Result<Option<Nodes>> {
-        let DeviceChoice::Remote(places) = choice else {
-            let given = [
-                ("--device-key", self.device_key.is_some()),
-                ("--device-timeout", self.device_timeout.is_some()),
-                ("--device-cohorts", self.device_cohorts.is_some()),
-            ];
-            if let Some((flag, _)) = given.iter().find(|(_, is_given)| *is_given) {
-                let text = format!(
-                    "{flag} is for --device {REMOTE}HOST:PORT; add it, or leave this flag out\n"
-                );
-                bail!(clap::Error::raw(ErrorKind::ArgumentConflict, text));
+        self.check(choice)?;
+        let (names, places) = match choice {
+            DeviceChoice::Here(_) => return Ok(None),
+            DeviceChoice::Remote(places) => {
+                let key = self.device_key.as_deref().map(Secret::read).transpose()?;
+                let found = places.iter().map(|place| find(place, key.clone()));
+                let found = found.collect::<Result<Vec<_>>>()?;
+                let names = found.iter().map(|place| place.peer.to_string()).collect();
+                (names, Places::fixed(found))
             }
-            return Ok(None);
+            DeviceChoice::Venice => {
+                let places = Places::vacant(self.device_nodes.unwrap_or(1).into());
+                let agent = self.device_agent.clone();
+                let options = BorrowOptions {
+                    agent: agent.unwrap_or_else(|| AGENT.into()),
+                    is_alone: self.device_alone,
+                };
+                borrow_nodes(options, &places).context("cannot borrow devices")?;
+                // Loans come and go: figures are of the places for them.
+                let names = (1..=places.count()).map(|place| format!("{VENICE}-{place}"));
+                (names.collect(), places)
+            }
         };
-        let key = self.device_key.as_deref().map(Secret::read).transpose()?;
-        let peers = places.iter().map(|place| find(place, key.is_some()));
-        let peers = peers.collect::<Result<Vec<_>>>()?;
         Ok(Some(Nodes {
-            figures: Arc::new(Figures::new(&peers)),
-            peers,
+            figures: Arc::new(Figures::new(names)),
+            places,
             options: LinkOptions {
-                key,
                 timeout: self.device_timeout.unwrap_or(Duration::from_secs(2)),
                 in_flight_max: self.device_cohorts.unwrap_or(16).into(),
             },
@@ -168,10 +204,54 @@ impl RemoteArgs {
             limits: Arc::default(),
         }))
     }
+
+    /// Sees that flags are given only where they say something.
+    fn check(&self, choice: &DeviceChoice) -> Result<()> {
+        let is_remote = !matches!(choice, DeviceChoice::Here(_));
+        let is_venice = *choice == DeviceChoice::Venice;
+        let is_named = is_remote && !is_venice;
+        let (named, any, venice) = ("HOST:PORT", "HOST:PORT", VENICE);
+        for (flag, is_given, is_meant, of) in [
+            ("--device-key", self.device_key.is_some(), is_named, named),
+            (
+                "--device-timeout",
+                self.device_timeout.is_some(),
+                is_remote,
+                any,
+            ),
+            (
+                "--device-cohorts",
+                self.device_cohorts.is_some(),
+                is_remote,
+                any,
+            ),
+            (
+                "--device-agent",
+                self.device_agent.is_some(),
+                is_venice,
+                venice,
+            ),
+            (
+                "--device-nodes",
+                self.device_nodes.is_some(),
+                is_venice,
+                venice,
+            ),
+            ("--device-alone", self.device_alone, is_venice, venice),
+        ] {
+            if is_given && !is_meant {
+                let text = format!(
+                    "{flag} is for --device {REMOTE}{of}; add it, or leave this flag out\n"
+                );
+                bail!(clap::Error::raw(ErrorKind::ArgumentConflict, text));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Where a node is.
-fn find(place: &str, has_key: bool) -> Result<Peer> {
+fn find(place: &str, key: Option<Secret>) -> Result<Place> {
     let found = place.to_socket_addrs();
     let mut found =
         found.with_context(|| format!("--device {REMOTE}{place}: its name leads nowhere"))?;
@@ -179,12 +259,13 @@ fn find(place: &str, has_key: bool) -> Result<Peer> {
     let address =
         address.with_context(|| format!("--device {REMOTE}{place}: its name has no address"))?;
     ensure!(
-        has_key || address.ip().is_loopback(),
+        key.is_some() || address.ip().is_loopback(),
         "--device {REMOTE}{place}: it is on another machine, where anybody could be in its place; \
          give the key that it has by --device-key FILE (docs/devices.md)"
     );
     let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
-    Ok(Peer::tcp(host, address))
+    let peer = Peer::tcp(host, address);
+    Ok(Place { peer, key })
 }
 
 impl Nodes {
@@ -205,7 +286,7 @@ impl Nodes {
 
     /// Most memory, in bytes, that a thread's way to them has for what goes there and comes back.
     pub(crate) fn bytes_max(&self) -> usize {
-        Remote::bytes_max(self.peers.len())
+        Remote::bytes_max(self.places.count())
     }
 
     /// What becomes of cohorts.
@@ -216,7 +297,7 @@ impl Nodes {
     /// A thread's way to them, beside its own executor.
     pub(crate) fn link(&self, local: Box<dyn Executor>) -> Remote {
         let (bundles, figures) = (Arc::clone(&self.bundles), Arc::clone(&self.figures));
-        Remote::new(&self.peers, self.options.clone(), bundles, figures, local)
+        Remote::new(&self.places, self.options.clone(), bundles, figures, local)
     }
 
     /// A way to them for who has no event loop, on which they take cohorts of a service.
@@ -227,7 +308,9 @@ impl Nodes {
         let mut alone = Alone::new(self.link(local)).context("cannot wait for a device")?;
         let patience = self.options.timeout + Duration::from_secs(10);
         if !alone.wait_ready(service, patience)? {
-            let why = self.figures.said();
+            let why: Vec<String> = (self.figures.said().into_iter())
+                .chain(self.places.trouble())
+                .collect();
             bail!(
                 "no device node takes the pages of this service: {}",
                 match why.is_empty() {

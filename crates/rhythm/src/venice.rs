@@ -7,6 +7,7 @@ mod join;
 mod key;
 mod lend;
 mod lend_nic;
+mod lends;
 mod monitor;
 mod nic;
 mod run;
@@ -16,7 +17,7 @@ mod token;
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// Use memory of other machines, or lend them this one's
+/// Use memory, accelerators and devices of other machines, or lend them this one's
 ///
 /// A monitor knows what each machine has and lends it to whom; an agent runs on each machine, and
 /// programs borrow from the agent of theirs (docs/venice-monitor.md). `token` and `join` give each

@@ -107,7 +107,20 @@ fn an_agent_is_in_the_tables_of_its_monitor() {
         "--key-file",
         &key,
     ];
-    let agent = [&agent[..], &["--name", "left", "--place", "hall1/rack2"]].concat();
+    let lends = [
+        "--lend",
+        "1M",
+        "--keep-free",
+        "0",
+        "--lend-accelerators",
+        "aes=2",
+    ];
+    let agent = [
+        &agent[..],
+        &["--name", "left", "--place", "hall1/rack2"],
+        &lends,
+    ]
+    .concat();
     let (agent, of_agent) = Running::start(&[&agent[..], &["--socket", &socket]].concat());
     assert_eq!(of_agent[0], socket);
     let start = Instant::now();
@@ -125,19 +138,27 @@ fn an_agent_is_in_the_tables_of_its_monitor() {
         "Links (TST)",
         "hall1/rack2",
         "CRMA",
+        "aes",
+        "QPair",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let json: serde_json::Value = serde_json::from_str(&status(&at[1], &["--json"])).expect("JSON");
     assert_eq!(json["nodes"][0]["node"], "left");
     assert_eq!(json["rat"], serde_json::json!([]));
+    let rrt = json["rrt"].as_array().expect("a table");
+    let aes = rrt.iter().find(|row| row["resource"] == "aes");
+    assert_eq!(aes.expect("it is lent")["idle"], 32);
+    // What is at another port of theirs is none, and it is said what to name.
+    let wrong = venice(&["status", &at[0]]).output().expect("a process");
+    assert!(said(&wrong).contains("name the --admin"), "{wrong:?}");
     let text = status(&of_agent[1], &[]);
     assert!(text.contains("knows this node"), "{text}");
     agent.terminate();
     assert!(!Path::new(&socket).exists());
     monitor.terminate();
     let nobody = venice(&["status", &at[1]]).output().expect("a process");
-    assert!(said(&nobody).contains("nobody answers"), "{nobody:?}");
+    assert!(said(&nobody).contains("nobody listens"), "{nobody:?}");
 }
 
 /// Waits until a status says this.
@@ -317,6 +338,56 @@ fn machines_join_by_tokens_and_lend_in_tls() {
     monitor.terminate();
 }
 
+/// The bytes of every page that its device renders are compared with the reference's.
+#[test]
+fn a_front_end_checks_its_pages_on_a_device_that_the_monitor_finds() {
+    let folder = folder();
+    let key = key(folder.path(), 0o600);
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (state, left, right) = (path("state"), path("left.sock"), path("right.sock"));
+    let free = ["--admin", "127.0.0.1:0", "--key-file", &key];
+    let monitor = ["monitor", "--listen", "127.0.0.1:0", "--state", &state];
+    let (monitor, at) = Running::start(&[&monitor[..], &free].concat());
+    let agent = |name, socket, more: &[&str]| {
+        let args = ["agent", "--monitor", &at[0], "--name", name];
+        let args = [&args[..], &free, &["--socket", socket], more].concat();
+        Running::start(&args)
+    };
+    let (front, _) = agent("left", &left, &[]);
+    let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/../../services/fortunes");
+    let check = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+        let device = ["--device", "remote=venice", "--device-agent", &left];
+        let command = command.arg("check").arg(pages).args(device).args(more);
+        command.output().expect("a process")
+    };
+    let nobody = check(&["--device-timeout", "10ms"]);
+    assert!(
+        said(&nobody).contains("no other node has a device to lend"),
+        "{nobody:?}"
+    );
+    let (lends, _) = agent("right", &right, &["--lend-device", "host"]);
+    until(&at[1], |told| {
+        let all = told["rrt"].as_array();
+        all.is_some_and(|all| all.iter().any(|of| of["resource"] == "device"))
+    });
+    for alone in [&[][..], &["--device-alone"]] {
+        let checked = check(alone);
+        assert!(checked.status.success(), "{checked:?}");
+        let told = String::from_utf8_lossy(&checked.stdout).into_owned();
+        assert!(told.contains("remote=venice"), "{checked:?}");
+    }
+    // What it had was given back when it ended.
+    until(&at[1], |told| {
+        let is_all = |of: &serde_json::Value| of["resource"] == "device" && of["idle"] == 16;
+        let all = told["rrt"].as_array();
+        all.is_some_and(|all| all.iter().any(is_all)) && told["rat"] == serde_json::json!([])
+    });
+    lends.terminate();
+    front.terminate();
+    monitor.terminate();
+}
+
 /// What a command said that failed.
 fn said(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -357,6 +428,14 @@ fn what_is_not_safe_is_refused_and_what_helps_is_said() {
         .output()
         .expect("a process");
     assert!(said(&lends).contains("say --donor"), "{lends:?}");
+    // A folder that is mistyped has no authority, and gets none.
+    let typo = folder.path().join("authorty").display().to_string();
+    let token = ["token", "--authority", &typo, "--name", "a"];
+    let refused = venice(&token).output().expect("a process");
+    assert!(said(&refused).contains("--create"), "{refused:?}");
+    assert!(!Path::new(&typo).exists());
+    let created = venice(&token).arg("--create").output().expect("a process");
+    assert!(created.status.success(), "{created:?}");
     // What is no journal is left as it is.
     fs::create_dir(&state).expect("a folder");
     let journal = Path::new(&state).join("journal");

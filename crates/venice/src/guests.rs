@@ -2,6 +2,7 @@
 //! yet, or have no loan. These keep nobody out: where all places are taken, the one that came first
 //! makes way.
 
+use crate::loan::LoanId;
 use rhythm_net::clock;
 use rhythm_net::sparse::Sparse;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -36,6 +37,8 @@ struct State {
 enum Who {
     Stranger,
     Borrower,
+    /// Of a loan that may end before it leaves.
+    BorrowerBy(LoanId),
     /// There is no room for it; it is to be told so.
     Refused,
 }
@@ -43,6 +46,12 @@ enum Who {
 impl State {
     fn count(&self, of: Who) -> usize {
         self.here.values().filter(|(_, who)| *who == of).count()
+    }
+
+    fn borrowers(&self) -> usize {
+        let who = self.here.values().map(|(_, who)| who);
+        who.filter(|who| matches!(who, Who::Borrower | Who::BorrowerBy(_)))
+            .count()
     }
 
     /// Closes the connection that came first of those.
@@ -75,7 +84,7 @@ impl Guests {
     pub(crate) fn come(self: &Arc<Self>, socket: BorrowedFd<'_>) -> io::Result<Guest> {
         let copy = socket.try_clone_to_owned()?;
         let mut state = self.lock();
-        let borrowers = state.count(Who::Borrower);
+        let borrowers = state.borrowers();
         let (who, most) = match state.is_closed || borrowers >= self.most {
             true => (Who::Refused, REFUSED_MAX),
             false => (Who::Stranger, self.most - borrowers),
@@ -107,6 +116,20 @@ impl Guests {
         }
     }
 
+    /// Closes the connections of a loan.
+    pub(crate) fn close_of(&self, loan: LoanId) {
+        let state = self.lock();
+        let all = state.here.values();
+        for (socket, _) in all.filter(|(_, who)| *who == Who::BorrowerBy(loan)) {
+            let _ = shutdown(socket, Shutdown::Both);
+        }
+    }
+
+    /// Whether a loan has a connection.
+    pub(crate) fn has(&self, loan: LoanId) -> bool {
+        self.lock().count(Who::BorrowerBy(loan)) > 0
+    }
+
     /// Closes all connections; who comes from now on is refused.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
@@ -135,9 +158,18 @@ pub(crate) struct Guest {
 impl Guest {
     /// It has shown the key, and makes way for nobody.
     pub(crate) fn stay(&self) {
+        self.is(Who::Borrower);
+    }
+
+    /// Likewise, with the key of a loan.
+    pub(crate) fn stay_by(&self, loan: LoanId) {
+        self.is(Who::BorrowerBy(loan));
+    }
+
+    fn is(&self, what: Who) {
         // Where it is gone, it has made way, and its connection is closed.
         if let Some((_, who)) = self.guests.lock().here.get_mut(&self.number) {
-            *who = Who::Borrower;
+            *who = what;
         }
     }
 

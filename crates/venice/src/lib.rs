@@ -10,7 +10,7 @@
 //! - [`remote`]: the same memory for programs that know of it, over the paper's channels;
 //! - [`accelerator`]: jobs that a donor's accelerators do, by mailboxes;
 //! - [`mod@bench`]: what all that costs, beside the least that it could;
-//! - [`loan`]: what all of them call a loan.
+//! - [`loan`]: what all of them call a loan, and [`resource`] what it is of.
 
 pub mod accelerator;
 pub mod agent;
@@ -27,6 +27,7 @@ pub mod name;
 pub mod nic;
 pub mod random;
 pub mod remote;
+pub mod resource;
 pub mod secret;
 mod units;
 pub mod wire;

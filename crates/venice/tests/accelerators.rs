@@ -28,7 +28,7 @@ fn options(fft: usize, aes: usize) -> Options {
         accelerators: vec![(Kind::Fft, fft), (Kind::Aes, aes)],
         memory: 256 << 20,
         connections: 128,
-        key: key(1),
+        offer: Some(key(1)),
     }
 }
 

@@ -188,6 +188,23 @@ fn a_loan_that_is_revoked_is_gone_when_that_returns() {
         .expect("there is room again");
 }
 
+/// Its memory is zeroed first, and that its process died is heard a moment later: who comes
+/// meanwhile waits.
+#[test]
+fn all_that_a_borrower_had_who_has_just_left_is_had_by_the_next() {
+    let memory = 256 * MIB;
+    let donor = donor(memory);
+    donor.offer(key(3));
+    for session in 1..=10 {
+        let mut borrower = Borrower::new(&donor);
+        let entered = borrower.enter(0, key(3), session, memory);
+        assert_eq!(entered, format!("welcome {memory}"), "session {session}");
+        for offset in (0..memory).step_by(64 << 10) {
+            assert_eq!(borrower.write(offset, b"x"), "done");
+        }
+    }
+}
+
 #[test]
 fn an_offer_is_shared_as_long_as_there_is_room() {
     let donor = donor(4 * MIB);

@@ -28,7 +28,7 @@ fn donor(connections: usize) -> (Accelerators, SocketAddr, [Place; 2], tempfile:
         accelerators: vec![(Kind::Fft, 2)],
         memory: 64 << 20,
         connections,
-        key: KEY,
+        offer: Some(KEY),
     };
     let mut donor = Accelerators::start(&options).expect("a port");
     let folder = tempfile::tempdir().expect("a folder");

@@ -63,7 +63,7 @@ impl Remote {
             Phase::Away { .. } => Ok(()),
             Phase::Greeted => node.greeted(message, &self.options),
             Phase::Proven { numbers, in_flight } => {
-                node.proven(message, numbers, in_flight, &self.options)?;
+                node.proven(message, numbers, in_flight)?;
                 self.figures.used(index, in_flight);
                 for service in self.bundles.all() {
                     self.offer(port, &service, now);

@@ -80,6 +80,7 @@ impl ConnectionOwner for Remote {
     }
 
     fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        self.follow(port, now);
         let late: Vec<(u64, usize)> = (self.away.iter())
             .filter(|(_, away)| away.deadline <= now)
             .map(|(token, away)| (*token, away.node))
@@ -113,6 +114,7 @@ impl DeviceLink for Remote {
     }
 
     fn submit(&mut self, port: &mut dyn Port, work: Work, now: Time) -> Result<(), Refusal> {
+        self.follow(port, now);
         let known = self.known(&work.service);
         let digests = self.known[known].digests;
         // What a stage's earlier passes have left beside, only one executor knows.

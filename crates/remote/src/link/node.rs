@@ -10,13 +10,14 @@
 use super::options::LinkOptions;
 use crate::bundle::Bundle;
 use crate::figures::silent_for;
+use crate::places::Slot;
 use crate::wire::bytes::Wrong;
 use crate::wire::frame::{Incoming, PROTOCOL};
 use crate::wire::message::{self, Digest, MESSAGE_MAX, Message, SMALL_MAX};
 use crate::wire::message::{VERSION, other_version};
-use rhythm_net::{ConnectionId, Flushed, Outgoing, Peer, Port, Time};
+use rhythm_net::{ConnectionId, Flushed, Outgoing, Port, Time};
 use rhythm_venice::random;
-use rhythm_venice::secret::{Nonce, Prover};
+use rhythm_venice::secret::{Nonce, Prover, Secret};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 const STEADY_AFTER: Duration = Duration::from_secs(10);
 /// A connection on which nothing is said for so long is asked whether it is there.
 const PING_AFTER: Duration = Duration::from_secs(5);
+/// A place without a node is looked at again after so long.
+const VACANT: Duration = Duration::from_millis(500);
 /// A service that a node may take another time is offered again after so long.
 pub(super) const LATER_AFTER: Duration = Duration::from_secs(5);
 
@@ -62,7 +65,7 @@ pub(super) enum Fit {
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) peer: Peer,
+    pub(super) slot: Slot,
     pub(super) phase: Phase,
     pub(super) connection: Option<ConnectionId>,
     output: Outgoing,
@@ -80,9 +83,9 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(peer: Peer) -> Node {
+    pub(super) fn new(slot: Slot) -> Node {
         Node {
-            peer,
+            slot,
             phase: Phase::Away { until: Time::ZERO },
             connection: None,
             output: Outgoing::new(),
@@ -130,7 +133,14 @@ impl Node {
         has_place && self.output.unsent() < MESSAGE_MAX
     }
 
-    /// Begins a connection.
+    /// Another node is at its place, or none; there is no connection.
+    pub(super) fn move_to(&mut self, slot: Slot, now: Time) {
+        self.slot = slot;
+        self.wait = WAIT_FIRST;
+        self.phase = Phase::Away { until: now };
+    }
+
+    /// Begins a connection, if there is a node.
     ///
     /// # Errors
     /// Why there can be none.
@@ -140,8 +150,13 @@ impl Node {
         options: &LinkOptions,
         now: Time,
     ) -> Result<(), String> {
+        let Some(place) = &self.slot.place else {
+            let until = now + VACANT;
+            self.phase = Phase::Away { until };
+            return Ok(());
+        };
         let id = port
-            .connect(&self.peer)
+            .connect(&place.peer)
             .map_err(|error| error.to_string())?;
         self.connection = Some(id);
         self.phase = Phase::Greeted;
@@ -229,6 +244,11 @@ impl Node {
         }
     }
 
+    /// What it is to have in common with this end.
+    fn key(&self) -> Option<Secret> {
+        self.slot.place.as_ref()?.key.clone()
+    }
+
     /// Its greeting came: shows what this end is, and that it has the key.
     ///
     /// # Errors
@@ -249,7 +269,8 @@ impl Node {
             Message::Foreign { protocol, version } => return Err(other_version(protocol, version)),
             _ => return Err("it does not greet: is it a `rhythm device`?".to_owned()),
         };
-        match (has_key, &options.key) {
+        let key = self.key();
+        match (has_key, &key) {
             (true, None) => {
                 return Err("it wants a key: give its file by --device-key".to_owned());
             }
@@ -262,7 +283,7 @@ impl Node {
             _ => {}
         }
         let own = random::numbers();
-        let proof = match &options.key {
+        let proof = match &key {
             Some(key) => key.prove(Prover::FrontEnd, &[&nonce, &own]),
             None => [0; 32],
         };
@@ -287,7 +308,6 @@ impl Node {
         message: Message<'_>,
         numbers: [Nonce; 2],
         in_flight: usize,
-        options: &LinkOptions,
     ) -> Result<(), String> {
         let proof = match message {
             Message::Welcome { proof } => proof,
@@ -295,10 +315,10 @@ impl Node {
             _ => return Err(Wrong("it says something else than welcome").to_string()),
         };
         let [theirs, own] = &numbers;
-        if let Some(key) = &options.key
+        if let Some(key) = self.key()
             && !key.is_proven(Prover::Device, &[own, theirs], &proof)
         {
-            return Err("it does not have the key of --device-key".to_owned());
+            return Err("it does not have the key of --device-key, or of its loan".to_owned());
         }
         self.phase = Phase::Used { in_flight };
         self.deadline = Time::NEVER;

@@ -4,6 +4,7 @@ use super::node::{LATER_AFTER, Node};
 use super::{LinkOptions, Phase, Remote};
 use crate::bundle::{Bundle, Bundles, digest_of};
 use crate::figures::Figures;
+use crate::places::{Place, Places, Slot};
 use crate::wire::frame::Incoming;
 use crate::wire::message::{self, Digest, MESSAGE_MAX, Message, VERSION};
 use rhythm_engine::device::conformance::{Dice, make_cohort, make_service};
@@ -38,8 +39,9 @@ struct Played {
     now: Time,
 }
 
-fn peer() -> Peer {
-    Peer::tcp("node", ([127, 0, 0, 1], 7300).into())
+fn place() -> Place {
+    let peer = Peer::tcp("node", ([127, 0, 0, 1], 7300).into());
+    Place { peer, key: None }
 }
 
 /// A service of two pages, with sources that go by this name.
@@ -70,16 +72,16 @@ fn work(service: &Arc<Service>, page: usize) -> Work {
 impl Played {
     fn new(bundles: Arc<Bundles>) -> Played {
         let options = LinkOptions {
-            key: None,
             timeout: TIMEOUT,
             in_flight_max: 8,
         };
-        let figures = Arc::new(Figures::new(&[peer()]));
+        let figures = Arc::new(Figures::new(vec!["node".to_owned()]));
+        let places = Places::fixed(vec![place()]);
         let local = Box::new(HostExecutor::new(LaneLimits::default(), Level::active()));
         let mut played = Played {
             port: TestPort::default(),
             input: Incoming::default(),
-            link: Remote::new(&[peer()], options, Arc::clone(&bundles), figures, local),
+            link: Remote::new(&places, options, Arc::clone(&bundles), figures, local),
             bundles,
             now: Time::ZERO,
         };
@@ -321,7 +323,10 @@ fn a_stage_that_is_late_again_and_again_stays_here() {
 #[test]
 fn a_node_is_forgiven_once_it_was_there_for_a_while() {
     let mut port = TestPort::default();
-    let mut node = Node::new(peer());
+    let mut node = Node::new(Slot {
+        since: 0,
+        place: Some(place()),
+    });
     let mut now = Time::ZERO;
     let mut lost_after = |good: Duration| {
         now += good;

@@ -4,6 +4,7 @@ use super::node::{Fit, Node, Phase};
 use super::options::LinkOptions;
 use crate::bundle::Bundles;
 use crate::figures::Figures;
+use crate::places::Places;
 use crate::wire::bytes::Bounded;
 use crate::wire::columns;
 use crate::wire::may_say::MaySay;
@@ -12,7 +13,7 @@ use crate::wire::reads::Reads;
 use rhythm_engine::cohort::{LaneError, LaneState};
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::program::Service;
-use rhythm_net::{ConnectionId, Peer, Port, Time};
+use rhythm_net::{ConnectionId, Port, Time};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -72,6 +73,9 @@ pub(super) struct Known {
 /// The way of a worker to its nodes. See the module above.
 pub struct Remote {
     pub(super) nodes: Vec<Node>,
+    places: Arc<Places>,
+    /// The version of them that was looked at last.
+    followed: u64,
     pub(super) options: LinkOptions,
     pub(super) bundles: Arc<Bundles>,
     pub(super) figures: Arc<Figures>,
@@ -102,16 +106,19 @@ impl Remote {
         nodes * 3 * MESSAGE_MAX
     }
 
-    /// A way to these nodes; `local` runs what they do not.
+    /// A way to the nodes at these places; `local` runs what they do not.
     pub fn new(
-        nodes: &[Peer],
+        places: &Arc<Places>,
         options: LinkOptions,
         bundles: Arc<Bundles>,
         figures: Arc<Figures>,
         local: Box<dyn Executor>,
     ) -> Remote {
+        let followed = places.version();
         Remote {
-            nodes: nodes.iter().cloned().map(Node::new).collect(),
+            nodes: places.slots().into_iter().map(Node::new).collect(),
+            places: Arc::clone(places),
+            followed,
             options,
             bundles,
             figures,
@@ -352,6 +359,24 @@ impl Remote {
             if let Some(away) = self.away.remove(&token) {
                 self.again(port, away, now);
             }
+        }
+    }
+
+    /// Looks whether there are nodes at other places than before: what is under way at one that was
+    /// there is run elsewhere.
+    pub(super) fn follow(&mut self, port: &mut dyn Port, now: Time) {
+        let version = self.places.version();
+        if std::mem::replace(&mut self.followed, version) == version {
+            return;
+        }
+        for (index, slot) in self.places.slots().into_iter().enumerate() {
+            if self.nodes[index].slot.since == slot.since {
+                continue;
+            }
+            if self.nodes[index].connection.is_some() {
+                self.lose(port, index, "it is lent no more", false, now);
+            }
+            self.nodes[index].move_to(slot, now);
         }
     }
 

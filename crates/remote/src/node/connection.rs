@@ -3,6 +3,7 @@
 use crate::wire::frame::Incoming;
 use crate::wire::message::{self, Message};
 use rhythm_net::{ConnectionId, Flushed, Outgoing, Port, Time};
+use rhythm_venice::loan::LoanId;
 use rhythm_venice::secret::Nonce;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -29,6 +30,8 @@ pub(super) struct Queued {
 pub(super) struct Connection {
     /// The number that this end has said, until the other end has shown that it may be here.
     pub(super) nonce: Option<Nonce>,
+    /// The loan that it was let in by.
+    pub(super) loan: Option<LoanId>,
     pub(super) input: Incoming,
     output: Outgoing,
     /// Works that came, in their order.
@@ -53,6 +56,7 @@ impl Connection {
     pub(super) fn new(nonce: Nonce, deadline: Time) -> Connection {
         Connection {
             nonce: Some(nonce),
+            loan: None,
             input: Incoming::default(),
             output: Outgoing::new(),
             queue: VecDeque::new(),

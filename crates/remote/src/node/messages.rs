@@ -141,10 +141,8 @@ impl NodeWorker {
             } if version == VERSION => {
                 let is_proven =
                     |key: &Secret| key.is_proven(Prover::FrontEnd, &[&nonce, &theirs], &proof);
-                match self.key.as_ref().is_none_or(is_proven) {
-                    true => Ok(theirs),
-                    false => Err("the front end does not have this node's key".to_owned()),
-                }
+                let admitted = self.guard.admit(is_proven).map_err(str::to_owned);
+                admitted.map(|admitted| (theirs, admitted))
             }
             Message::Hello { version, .. } => Err(other_version(PROTOCOL, version)),
             Message::Foreign { protocol, version } => Err(other_version(protocol, version)),
@@ -154,10 +152,11 @@ impl NodeWorker {
             return Ok(());
         };
         match checked {
-            Ok(theirs) => {
+            Ok((theirs, admitted)) => {
                 connection.nonce = None;
+                connection.loan = admitted.loan;
                 connection.deadline = now + SILENT_MAX;
-                let proof = match &self.key {
+                let proof = match &admitted.key {
                     Some(key) => key.prove(Prover::Device, &[&theirs, &nonce]),
                     None => [0; 32],
                 };

@@ -2,12 +2,15 @@
 //!
 //! ```text
 //!     listener --> threads (worker.rs): connections, turns (works.rs), memory.rs, executors
+//!                      ^                who may, guard.rs: anybody, a key's, or loans' (lender.rs)
 //!                      ^
 //!                      | compiled
 //!                  services.rs: what is kept of services, and the thread that compiles them
 //! ```
 
 mod connection;
+mod guard;
+mod lender;
 mod memory;
 mod messages;
 mod options;
@@ -18,8 +21,9 @@ mod works;
 #[cfg(test)]
 mod tests;
 
-pub use options::{ExecutorFactory, NodeOptions};
+pub use options::{Access, ExecutorFactory, NodeOptions};
 
+use guard::{Guard, Loans};
 use options::Limits;
 use rhythm_net::workers::{self, Entrance, WorkerOptions};
 use rhythm_net::{
@@ -53,6 +57,7 @@ pub enum NodeError {
 #[derive(Debug)]
 pub struct Node {
     address: SocketAddr,
+    loans: Arc<Loans>,
     workers: Workers<Command>,
 }
 
@@ -70,7 +75,8 @@ impl Node {
             in_flight: options.in_flight.max(1),
             held_max: options.held_max,
         };
-        let key = options.key.clone();
+        let loans: Arc<Loans> = Arc::default();
+        let guard = Guard::new(options.access.clone(), Arc::clone(&loans));
         let worker_options = WorkerOptions {
             name: "device",
             threads,
@@ -83,7 +89,7 @@ impl Node {
         let make = move |thread: WorkerThread<'_, Command>| {
             Ok::<_, io::Error>(NodeWorker::new(
                 limits,
-                key.clone(),
+                guard.clone(),
                 Arc::clone(&services),
                 Arc::clone(&factory),
                 thread.inbox.clone(),
@@ -93,6 +99,7 @@ impl Node {
         let entrances = vec![Entrance::listeners(Role::default(), listeners)];
         Ok(Node {
             address,
+            loans,
             workers: workers::start(&worker_options, entrances, make)?,
         })
     }

@@ -13,6 +13,18 @@ use std::sync::Arc;
 pub type ExecutorFactory =
     Arc<dyn Fn(LaneLimits, Waker) -> Result<Box<dyn Executor>, String> + Send + Sync>;
 
+/// Who may use a node.
+#[derive(Clone, Debug)]
+pub enum Access {
+    /// Whoever reaches it.
+    Anybody,
+    /// Who has this, too.
+    Key(Secret),
+    /// Who has a loan that an agent grants: the node is its
+    /// [`Lender`](rhythm_venice::agent::Lender).
+    Loans,
+}
+
 /// How a node is run.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
@@ -20,8 +32,8 @@ pub struct NodeOptions {
     pub listen: SocketAddr,
     /// Threads, each with executors of its own.
     pub threads: usize,
-    /// What front ends are to have, too; none: anybody may use it.
-    pub key: Option<Secret>,
+    /// Who may use it.
+    pub access: Access,
     /// Cohorts that a connection may have under way.
     pub in_flight: usize,
     /// Connections of each thread at most.

@@ -1,6 +1,6 @@
 //! A node, and front ends that the test plays.
 
-use super::{ExecutorFactory, Node, NodeOptions};
+use super::{Access, ExecutorFactory, Node, NodeOptions};
 use crate::bundle::Bundle;
 use crate::wire::bytes::Put;
 use crate::wire::frame::Incoming;
@@ -30,7 +30,7 @@ impl Lent {
         let options = NodeOptions {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             threads: 1,
-            key: None,
+            access: Access::Anybody,
             in_flight: 4,
             connections_max: CONNECTIONS_MAX,
             held_max,

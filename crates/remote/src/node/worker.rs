@@ -29,7 +29,7 @@ impl Handler for NodeWorker {
         let greeting = Message::Greeting {
             version: VERSION,
             nonce,
-            has_key: self.key.is_some(),
+            has_key: self.guard.wants_key(),
             in_flight: u16::try_from(self.limits.in_flight).unwrap_or(u16::MAX),
         };
         self.say(port, id, greeting);
@@ -112,9 +112,20 @@ impl Worker for NodeWorker {
     type Command = Command;
 
     fn obey(&mut self, port: &mut dyn Port, command: Command, now: Time) {
-        let Command::Compiled(id, digest, compiled) = command;
-        if self.connections.get(id).is_some() {
-            self.compiled(port, id, digest, compiled, now);
+        match command {
+            Command::Compiled(id, digest, compiled) => {
+                if self.connections.get(id).is_some() {
+                    self.compiled(port, id, digest, compiled, now);
+                }
+            }
+            Command::Over(loan) => {
+                let of_loan = self.connections.iter();
+                let of_loan = of_loan.filter(|(_, it)| it.loan == Some(loan));
+                let of_loan: Vec<ConnectionId> = of_loan.map(|(id, _)| id).collect();
+                of_loan.into_iter().for_each(|id| self.end(port, id));
+                // What they held is there for others.
+                self.has_more = true;
+            }
         }
     }
 }

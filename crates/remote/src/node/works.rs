@@ -1,6 +1,7 @@
 //! Works at a node: whose turn it is, and what executors make of them.
 
 use super::connection::Connection;
+use super::guard::Guard;
 use super::options::{ExecutorFactory, Limits};
 use super::services::Services;
 use crate::bundle::Compiled;
@@ -10,7 +11,7 @@ use crate::wire::{columns, outcome};
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{ConnectionId, ConnectionTable, Inbox, Port, Time, Token, Waker};
-use rhythm_venice::secret::Secret;
+use rhythm_venice::loan::LoanId;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,8 @@ const EXECUTORS_MAX: usize = 4;
 pub(super) enum Command {
     /// What has become of a service, for a connection that waits for it.
     Compiled(ConnectionId, Digest, Result<Compiled, String>),
+    /// A loan is over.
+    Over(LoanId),
 }
 
 /// A work that an executor has, by its token there.
@@ -43,7 +46,7 @@ pub(super) struct Short {
 /// A thread of a node. See worker.rs.
 pub(super) struct NodeWorker {
     pub(super) limits: Limits,
-    pub(super) key: Option<Secret>,
+    pub(super) guard: Guard,
     pub(super) services: Arc<Services>,
     pub(super) factory: ExecutorFactory,
     pub(super) inbox: Inbox<Command>,
@@ -70,7 +73,7 @@ pub(super) const EXECUTORS: Token = Token(0);
 impl NodeWorker {
     pub(super) fn new(
         limits: Limits,
-        key: Option<Secret>,
+        guard: Guard,
         services: Arc<Services>,
         factory: ExecutorFactory,
         inbox: Inbox<Command>,
@@ -78,7 +81,7 @@ impl NodeWorker {
     ) -> NodeWorker {
         NodeWorker {
             limits,
-            key,
+            guard,
             services,
             factory,
             inbox,

@@ -1,25 +1,30 @@
 //! `rhythm venice agent`: what runs on each machine.
 
 use super::common;
+use super::lends::Lends;
 use crate::logs;
 use anyhow::{Context, Result, ensure};
 use rhythm_engine::settings::LogFormat;
 use rhythm_net::signal::{self, Signal};
 use rhythm_venice::agent::server::{Handle, Options, Server, Trust};
-use rhythm_venice::agent::{Lender, LendsNothing, PlainLoans, Settings};
+use rhythm_venice::agent::{PlainLoans, Settings};
 use rhythm_venice::identity::Identity;
-use rhythm_venice::memory::donor::Donor;
 use rhythm_venice::name::NodeName;
 use rhythm_venice::secret::Secret;
 use rhythm_venice::wire::is_place;
+use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Run on a machine, so that its programs can borrow memory of others, and others of it.
+/// Where the system says what this machine is called.
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+
+/// Run on a machine, so that its programs can borrow of others, and others of it: memory,
+/// accelerators, and devices that run Rhythm's cohorts.
 ///
 /// SIGTERM and SIGINT end it: what it lends is wanted back first. A second one ends it at once.
 #[derive(Debug, clap::Args)]
@@ -30,8 +35,9 @@ pub(crate) struct Args {
     #[arg(value_delimiter = ',', default_value = "127.0.0.1:7200")]
     monitor: Vec<SocketAddr>,
 
-    /// Who this machine is, as `rhythm venice join` has made it: all is encrypted then
-    #[arg(long, value_name = "DIR", required_unless_present = "key_file")]
+    /// Who this machine is, as `rhythm venice join` has made it: all is encrypted then [default:
+    /// /etc/rhythm/venice, unless there is --key-file]
+    #[arg(long, value_name = "DIR")]
     identity: Option<PathBuf>,
 
     /// Without TLS: the secret that it shares with the monitor, a file that its owner alone can
@@ -39,11 +45,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "identity")]
     key_file: Option<PathBuf>,
 
-    /// What this machine is called, as no other of the monitor is [default: as --identity has it]
-    #[arg(long, value_name = "NAME", required_unless_present = "identity")]
+    /// What this machine is called, as no other of the monitor is [default: as --identity has it;
+    /// with --key-file, as it is called in the network]
+    #[arg(long, value_name = "NAME")]
     name: Option<NodeName>,
 
-    /// Where it stands, from the largest to the smallest, such as hall1/rack2: memory is borrowed
+    /// Where it stands, from the largest to the smallest, such as hall1/rack2: what is borrowed is
     /// of machines that are near
     #[arg(
         long,
@@ -54,7 +61,7 @@ pub(crate) struct Args {
     #[arg(value_parser = place)]
     place: String,
 
-    /// Where programs of this machine ask for memory: a Unix socket
+    /// Where programs of this machine ask for what others lend: a Unix socket
     #[arg(
         long,
         value_name = "PATH",
@@ -71,15 +78,8 @@ pub(crate) struct Args {
     #[arg(default_value = "127.0.0.1:0")]
     probe: SocketAddr,
 
-    /// Lend so much of this machine's memory at most [default: none]
-    #[arg(long, value_name = "BYTES", value_parser = common::bytes)]
-    #[arg(default_value = "0", hide_default_value = true)]
-    lend: u64,
-
-    /// Where borrowers of other machines reach what is lent
-    #[arg(long, value_name = "ADDR:PORT", value_parser = common::address)]
-    #[arg(default_value = "127.0.0.1:0")]
-    donor: SocketAddr,
+    #[command(flatten)]
+    lends: Lends,
 
     /// Take addresses that other machines reach, though nothing on the way there is encrypted; with
     /// --identity, encrypt what is said with the monitor and not what is lent, and borrow of others
@@ -87,7 +87,7 @@ pub(crate) struct Args {
     #[arg(long)]
     plain_network: bool,
 
-    /// What is kept free for this machine itself: below, what it lends is wanted back
+    /// Memory that is kept free for this machine itself: below, memory that it lends is wanted back
     #[arg(long, value_name = "BYTES", value_parser = common::bytes, default_value = "1G")]
     keep_free: u64,
 
@@ -123,45 +123,21 @@ fn octal(text: &str) -> Result<u32, &'static str> {
         .ok_or("an octal number such as 660")
 }
 
-/// What lends so much of this machine's memory, at this address; in TLS where there is an identity.
-fn lender(lend: u64, at: SocketAddr, identity: Option<&Identity>) -> Result<Box<dyn Lender>> {
-    if lend == 0 {
-        return Ok(Box::new(LendsNothing));
-    }
-    let donor = match identity {
-        Some(identity) => Donor::start_sealed(at, lend, identity),
-        None => Donor::start(at, lend),
-    };
-    let donor = donor.with_context(|| format!("--donor {at}: it cannot be listened on"))?;
-    Ok(Box::new(donor))
-}
-
-/// Refuses to lend where borrowers of other machines would be sent to their own.
-fn may_lend(args: &Args) -> Result<()> {
-    let elsewhere = |monitor: &&SocketAddr| !monitor.ip().is_loopback();
-    if let Some(monitor) = args.monitor.iter().find(elsewhere) {
-        ensure!(
-            args.lend == 0 || !args.donor.ip().is_loopback(),
-            "--lend: say --donor ADDR:PORT, too, an address of this machine that others reach: \
-             the monitor at {monitor} is not this machine's alone, and tells borrowers where the \
-             donor is; {} would be their own machine",
-            args.donor
-        );
-    }
-    Ok(())
-}
-
 /// What is shown to the monitor, and the identity where that is one.
 fn trust(args: &Args) -> Result<(Trust, Option<Arc<Identity>>)> {
-    let Some(folder) = &args.identity else {
-        let file = args.key_file.as_deref();
-        let file = file.context("say --identity DIR, which `rhythm venice join` makes")?;
+    if let Some(file) = &args.key_file {
         return Ok((Trust::Secret(Secret::read(file)?), None));
-    };
+    }
+    let folder = args.identity.as_deref();
+    let folder = folder.unwrap_or(Path::new(common::IDENTITY));
     // Programs are told where it is, wherever they run.
-    let whole = folder
-        .canonicalize()
-        .with_context(|| format!("--identity {}", folder.display()))?;
+    let whole = folder.canonicalize().with_context(|| {
+        format!(
+            "--identity {}: `rhythm venice join` makes it, by a token of the monitor's (rhythm \
+             venice token)",
+            folder.display()
+        )
+    })?;
     let identity = common::identity(&whole)?;
     let plain = match args.plain_network {
         true => PlainLoans::Taken,
@@ -183,18 +159,23 @@ fn name(args: &Args, identity: Option<&Identity>) -> Result<NodeName> {
              join by a token for {name}"
         );
     }
-    let name = certified.or(args.name.as_ref());
-    name.cloned().context("say --name NAME")
+    if let Some(name) = certified.or(args.name.as_ref()) {
+        return Ok(name.clone());
+    }
+    let host = fs::read_to_string(HOST_NAME).context("say --name NAME: this machine has none")?;
+    let host = host.trim();
+    host.parse()
+        .with_context(|| format!("this machine is called {host:?}: say --name NAME"))
 }
 
 pub(super) fn run(args: Args) -> Result<ExitCode> {
-    let may = args.plain_network || args.identity.is_some();
+    args.lends.begin()?;
+    let may = args.plain_network || args.key_file.is_none();
     for monitor in &args.monitor {
         common::may_be_plain("--monitor", *monitor, may)?;
     }
     common::may_be_plain("--probe", args.probe, may)?;
-    common::may_be_plain("--donor", args.donor, may)?;
-    may_lend(&args)?;
+    (args.lends).check(&args.monitor, args.key_file.is_none(), args.plain_network)?;
     ensure!(
         args.probe.ip().is_loopback() || args.probe.port() != 0,
         "--probe {}: name a port",
@@ -204,7 +185,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     let (trust, identity) = trust(&args)?;
     let name = name(&args, identity.as_deref())?;
     let sealing = identity.as_deref().filter(|_| !args.plain_network);
-    let lender = lender(args.lend, args.donor, sealing)?;
+    let lenders = args.lends.start(sealing)?;
     let started = Arc::new(OnceLock::<Handle>::new());
     let of_signals = Arc::clone(&started);
     let is_leaving = AtomicBool::new(false);
@@ -224,7 +205,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
             monitors: args.monitor.len(),
             place: args.place,
             probe: args.probe,
-            size: args.lend,
+            lends: args.lends.shares(),
             keep_free: args.keep_free,
             reclaim_within: args.reclaim_within,
             borrow_within: args.borrow_within,
@@ -234,7 +215,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         admin: args.admin,
         admin_hosts: args.admin_hosts,
     };
-    let server = Server::start(options, lender)?;
+    let server = Server::start(options, lenders)?;
     started.get_or_init(|| server.handle());
     let probe = server.probe_address();
     tracing::info!(socket = %args.socket.display(), %probe, "the agent is there for programs");

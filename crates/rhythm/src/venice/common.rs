@@ -9,6 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Where a monitor has its state, and a machine its identity, unless flags say otherwise.
+pub(super) const STATE: &str = "/var/lib/rhythm-venice";
+pub(super) const IDENTITY: &str = "/etc/rhythm/venice";
+
 /// A time, such as `500ms`, `2s` or `1m`.
 pub(super) fn time(text: &str) -> Result<Duration, String> {
     let wrong = || "a time, such as 500ms, 2s or 1m, of 10 ms to an hour".to_owned();

@@ -20,15 +20,15 @@ const TOKEN_BYTES_MAX: u64 = 1024;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where the monitor listens
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7200")]
     monitor: String,
 
     /// The token, once; "-" reads it from standard input, so that it is in no list of processes
-    #[arg(long, value_name = "TOKEN")]
+    #[arg(long, value_name = "TOKEN", default_value = "-")]
     token: String,
 
     /// Where certificate and key are put; made if there is none
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", default_value = common::IDENTITY)]
     identity: PathBuf,
 }
 

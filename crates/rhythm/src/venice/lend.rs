@@ -80,7 +80,7 @@ pub(crate) struct Args {
 }
 
 /// A kind of accelerators, and how many.
-fn offer(text: &str) -> Result<(Kind, usize), String> {
+pub(super) fn offer(text: &str) -> Result<(Kind, usize), String> {
     let (kind, count) = text.split_once('=').unwrap_or((text, "1"));
     let kind = kind.parse().map_err(|error| format!("{error}"))?;
     let count = count.parse().ok();
@@ -177,7 +177,7 @@ fn lend_accelerators(
         accelerators: args.accelerators.clone(),
         memory: args.accelerators_memory,
         connections: 256,
-        key,
+        offer: Some(key),
     };
     let mut donor = match identity {
         Some(identity) => Accelerators::start_sealed(&options, identity),

@@ -39,6 +39,7 @@ pub(crate) struct Args {
     /// Where it keeps what it may not forget: a folder, made if there is none; or keys in etcd,
     /// where spares share it (`etcd://HOST:PORT,.../PREFIX`). The last one counts
     #[arg(long, value_name = "DIR|etcd://...", overrides_with = "state")]
+    #[arg(default_value = common::STATE)]
     state: String,
 
     /// How long spares wait for a monitor that died, in seconds from 2 to 60: for so long it leads
@@ -128,8 +129,8 @@ fn trust(args: &Args, state: &StatePlace) -> Result<Trust> {
         (Some(folder), StatePlace::Etcd { .. }) => Authority::existing(folder)?,
         (None, StatePlace::Etcd { .. }) => bail!(
             "--state is in etcd, where the monitors' authority cannot be: say --authority DIR, a \
-             folder that `rhythm venice token --authority DIR` makes, and of which all monitors \
-             have a copy; or --key-file FILE, without TLS"
+             folder that `rhythm venice token --create --authority DIR` makes, and of which all \
+             monitors have a copy; or --key-file FILE, without TLS"
         ),
     };
     Ok(Trust::Authority(Box::new(authority)))

@@ -2,7 +2,7 @@
 
 use super::common;
 use crate::output::{complain, print_line};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use rhythm_venice::identity::Authority;
 use rhythm_venice::name::NodeName;
 use std::path::PathBuf;
@@ -16,14 +16,18 @@ use std::time::Duration;
 /// soon over. Run it on the monitor's machine, whether the monitor runs or not.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The --state of the monitor, a folder: its authority is in there, made where there is none
-    #[arg(long, value_name = "DIR", required_unless_present = "authority")]
-    state: Option<PathBuf>,
+    /// The --state of the monitor, a folder: its authority is in there
+    #[arg(long, value_name = "DIR", default_value = common::STATE)]
+    state: PathBuf,
 
-    /// The --authority of the monitor instead, made where there is none. The machine joins by a
-    /// monitor that has this very folder: others do not know of the token
+    /// The --authority of the monitor instead. The machine joins by a monitor that has this very
+    /// folder: others do not know of the token
     #[arg(long, value_name = "DIR", conflicts_with = "state")]
     authority: Option<PathBuf>,
+
+    /// Make an authority where there is none: nobody has a certificate of it yet
+    #[arg(long)]
+    create: bool,
 
     /// What the machine is to be called
     #[arg(long, value_name = "NODE")]
@@ -39,7 +43,7 @@ fn folder(args: &Args) -> Result<PathBuf> {
     if let Some(folder) = &args.authority {
         return Ok(folder.clone());
     }
-    let state = args.state.as_ref().context("say --state DIR")?;
+    let state = &args.state;
     ensure!(
         !state.to_string_lossy().starts_with("etcd://"),
         "--state is in etcd, and the authority in a folder: say --authority DIR, as the monitor \
@@ -49,7 +53,15 @@ fn folder(args: &Args) -> Result<PathBuf> {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
-    let authority = Authority::open(&folder(args)?)?;
+    let folder = folder(args)?;
+    // Of a folder that is mistyped, a token would be of no monitor's authority.
+    ensure!(
+        args.create || Authority::is_in(&folder),
+        "{}: no authority is there. Say the --state or --authority of the monitor, which makes one \
+         when it first starts; or --create, to make one here for a monitor that is to come",
+        folder.display()
+    );
+    let authority = Authority::open(&folder)?;
     let token = authority.give_token(&args.name, args.valid)?;
     print_line(token)?;
     complain(format_args!(

@@ -1,4 +1,4 @@
-//! A donor of accelerators: mailboxes for who has its key.
+//! A donor of accelerators: mailboxes for who has its key, or that of a loan that someone grants.
 //!
 //! A connection has a mailbox and a thread (`donor/serve.rs`), which executes its jobs when it has
 //! an accelerator: so as many jobs run at once as there are accelerators, and a connection has one
@@ -6,12 +6,17 @@
 //! comes when there is none is refused with a reason. Who has shown no key makes way for others.
 
 mod listen;
+mod loans;
 mod options;
 mod serve;
 mod shared;
 mod socket;
 
+use super::request::Kind;
+use super::units::Sharing;
 use crate::identity::{Identity, Wire};
+use crate::loan::{LoanId, LoanKey};
+pub use loans::NoAccelerator;
 pub use options::Options;
 use rhythm_net::{SocketFile, listen_at};
 use rustls::ServerConfig;
@@ -29,6 +34,7 @@ use std::time::Duration;
 pub struct Accelerators {
     shared: Arc<Shared>,
     address: SocketAddr,
+    is_sealed: bool,
     local: Option<(PathBuf, SocketFile)>,
 }
 
@@ -54,6 +60,7 @@ impl Accelerators {
     fn listen(options: &Options, sealing: Option<Arc<ServerConfig>>) -> io::Result<Self> {
         let listener = TcpListener::bind(options.listen)?;
         let address = listener.local_addr()?;
+        let is_sealed = sealing.is_some();
         let shared = Arc::new(Shared::new(options));
         listen::start(Arc::clone(&shared), "accelerators", move || {
             let (stream, _) = listener.accept()?;
@@ -65,6 +72,7 @@ impl Accelerators {
         Ok(Self {
             shared,
             address,
+            is_sealed,
             local: None,
         })
     }
@@ -72,6 +80,37 @@ impl Accelerators {
     /// Where borrowers connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Whether borrowers of other machines reach it in TLS alone.
+    pub fn is_sealed(&self) -> bool {
+        self.is_sealed
+    }
+
+    /// Has a loan from now on, which who shows `key` may use: of a kind, in turn with others or
+    /// alone. Whoever grants loans sees to it that there are accelerators for them, and room for
+    /// who shares.
+    ///
+    /// # Errors
+    /// [`NoAccelerator`]: there is none of that kind, or such a loan already.
+    pub fn grant(
+        &self,
+        loan: LoanId,
+        of: (Kind, Sharing),
+        key: LoanKey,
+    ) -> Result<(), NoAccelerator> {
+        self.shared.grant(loan, of, key)
+    }
+
+    /// Ends a loan: its connections are closed, and nobody has another by it. A job that is done
+    /// at this moment is done to its end, for nobody. False where there is no such loan.
+    pub fn revoke(&self, loan: LoanId) -> bool {
+        self.shared.revoke(loan)
+    }
+
+    /// The loans there are.
+    pub fn lent(&self) -> Vec<(LoanId, Kind, Sharing)> {
+        self.shared.lent()
     }
 
     /// Has borrowers of this machine connect to a Unix socket, too, by which they share memory with

@@ -13,6 +13,7 @@
 //! The paper's request buffer has programs for an accelerator; ours has the name of one that the
 //! donor has, so nobody runs a stranger's code.
 
+use crate::resource;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -42,6 +43,14 @@ impl Kind {
         match self {
             Self::Fft => 1,
             Self::Aes => 2,
+        }
+    }
+
+    /// What the monitor calls it.
+    pub fn resource(self) -> resource::Kind {
+        match self {
+            Self::Fft => resource::Kind::Fft,
+            Self::Aes => resource::Kind::Aes,
         }
     }
 

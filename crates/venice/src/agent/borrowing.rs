@@ -1,6 +1,7 @@
 //! What borrowers of this machine want and have.
 
 use crate::loan::LoanId;
+use crate::resource::Share;
 use crate::wire::NODE_LOANS_MAX;
 use rhythm_net::Time;
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ pub(super) struct Request {
     pub(super) client: u64,
     /// The borrower's number for it.
     pub(super) number: u32,
-    pub(super) bytes: u64,
+    pub(super) share: Share,
     /// Loans whose donors are not to lend it.
     pub(super) apart: Vec<LoanId>,
     /// Until when it waits.
@@ -27,7 +28,7 @@ pub(super) struct Request {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Borrowed {
     pub(super) client: u64,
-    pub(super) bytes: u64,
+    pub(super) share: Share,
 }
 
 /// See the head of this file.
@@ -102,9 +103,9 @@ impl Borrowing {
         loans
     }
 
-    /// All loans, with their bytes.
-    pub(super) fn loans(&self) -> impl Iterator<Item = (LoanId, u64)> {
-        self.loans.iter().map(|(id, loan)| (*id, loan.bytes))
+    /// All loans.
+    pub(super) fn loans(&self) -> impl Iterator<Item = (LoanId, Share)> {
+        self.loans.iter().map(|(id, loan)| (*id, loan.share))
     }
 
     pub(super) fn wake_at(&self) -> Option<Time> {

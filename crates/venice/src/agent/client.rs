@@ -5,6 +5,7 @@
 //! [`Client::events`].
 
 use crate::loan::{LoanId, LoanKey};
+use crate::resource::Share;
 use crate::wire::{self, APART_MAX, LOCAL_MAX, Local, NotLent, Reason, SealedBy};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -85,13 +86,13 @@ struct Waiting {
     is_gone: bool,
 }
 
-/// Memory of another machine, given back when this is dropped.
+/// What another machine lends, given back when this is dropped.
 #[derive(Debug)]
 pub struct Borrowed {
     /// Which loan it is.
     pub loan: LoanId,
-    /// How much, in bytes.
-    pub bytes: u64,
+    /// Of what, and how much.
+    pub share: Share,
     /// What to show to the donor.
     pub key: LoanKey,
     /// Where it is.
@@ -136,8 +137,8 @@ impl Client {
     ///
     /// # Errors
     /// Nothing is lent, or nobody says so.
-    pub fn borrow(&self, bytes: u64, patience: Duration) -> Result<Borrowed, BorrowError> {
-        self.asker.borrow(bytes, &[], patience)
+    pub fn borrow(&self, share: Share, patience: Duration) -> Result<Borrowed, BorrowError> {
+        self.asker.borrow(share, &[], patience)
     }
 
     /// What asks from other threads.
@@ -160,14 +161,14 @@ impl Client {
 }
 
 impl Asker {
-    /// Borrows so many bytes, of another donor than these loans are, of which the first
+    /// Borrows so much, of another donor than these loans are, of which the first
     /// [`APART_MAX`] count. It waits for that at most so long.
     ///
     /// # Errors
     /// Nothing is lent, or nobody says so.
     pub fn borrow(
         &self,
-        bytes: u64,
+        share: Share,
         apart: &[LoanId],
         patience: Duration,
     ) -> Result<Borrowed, BorrowError> {
@@ -185,7 +186,7 @@ impl Asker {
         };
         self.shared.say(&Local::Borrow {
             request,
-            bytes,
+            share,
             apart,
         })?;
         let answer = match answer.recv_timeout(patience) {
@@ -206,14 +207,14 @@ impl Asker {
         match answer {
             Local::Lent {
                 loan,
-                bytes,
+                share: lent,
                 key,
                 donor,
                 sealed,
                 ..
-            } => Ok(Borrowed {
+            } if lent == share => Ok(Borrowed {
                 loan,
-                bytes,
+                share,
                 key,
                 donor,
                 sealed,

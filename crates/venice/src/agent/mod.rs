@@ -5,7 +5,7 @@
 //! ```text
 //!   borrowers --- Unix socket ---> Agent <--- TCP ---> monitor
 //!                                    |  ^
-//!        Lender (lends memory) <-----+  +--- UDP ---> other agents (link tests)
+//!        Lender (serves loans) <-----+  +--- UDP ---> other agents (link tests)
 //! ```
 //!
 //! [`Agent`] does no I/O but what its [`Lender`] does, and reads no clock: it is told of
@@ -14,6 +14,7 @@
 //! Loans go on while no monitor is there. What a borrower has ends with its connection here. What a
 //! node wants back it takes by itself, whether the monitor is there or not.
 
+mod accelerator;
 mod borrowing;
 pub mod client;
 mod effects;
@@ -26,11 +27,13 @@ mod monitor_line;
 pub mod server;
 pub mod supply;
 
+pub use accelerator::BorrowedAccelerator;
 pub use effects::Effect;
-pub use lender::{Lender, LendsNothing, NoRoom};
+pub use lender::{Lender, Lenders, NoRoom};
 
 use crate::loan::LoanId;
 use crate::name::NodeName;
+use crate::resource::{Offer, Share};
 use crate::secret::{Nonce, Secret};
 use crate::wire::{LinkReport, Local, Message, NotLent, Reason, SealedBy};
 use borrowing::{Borrowed, Borrowing, Request};
@@ -52,9 +55,9 @@ pub struct Settings {
     pub place: String,
     /// Where other agents test the link to here.
     pub probe: SocketAddr,
-    /// The most that is lent, in bytes.
-    pub size: u64,
-    /// What is kept free for the node itself, in bytes.
+    /// The most that is lent, of each kind once.
+    pub lends: Vec<Share>,
+    /// Memory that is kept free for the node itself, in bytes.
     pub keep_free: u64,
     /// How long borrowers have to give back what the node needs.
     pub reclaim_within: Duration,
@@ -102,18 +105,14 @@ pub struct Status {
     pub monitor: usize,
     /// Why it was turned away last, if it was.
     pub trouble: Option<String>,
-    /// The most that it lends, what is lent and what is idle, in bytes.
-    pub size: u64,
-    /// See `size`.
-    pub lent_bytes: u64,
-    /// See `size`.
-    pub idle: u64,
-    /// What it lends, with the bytes.
-    pub lent: Vec<(LoanId, u64)>,
+    /// The most that it lends of each kind, and what of that is idle.
+    pub offers: Vec<Offer>,
+    /// What it lends.
+    pub lent: Vec<(LoanId, Share)>,
     /// What of that it wants back, and for how long that is waited for.
     pub reclaims: Vec<(LoanId, Duration)>,
-    /// What it borrows, with the bytes.
-    pub borrowed: Vec<(LoanId, u64)>,
+    /// What it borrows.
+    pub borrowed: Vec<(LoanId, Share)>,
     /// Borrowers of this machine.
     pub clients: usize,
     /// Links to other nodes.
@@ -135,14 +134,13 @@ impl<L: Lender> Agent<L> {
         };
         let (incarnation, sequence) = (number(), number());
         let Settings {
-            size,
             keep_free,
             reclaim_within,
             ..
         } = settings;
         Agent {
             line: Line::new(settings.monitors, now),
-            lending: Lending::new(lender, size, keep_free, reclaim_within),
+            lending: Lending::new(lender, &settings.lends, keep_free, reclaim_within),
             borrowing: Borrowing::default(),
             links: Links::new(secret.clone(), sequence),
             effects: Vec::new(),
@@ -185,6 +183,11 @@ impl<L: Lender> Agent<L> {
         self.want_back(&wanted);
     }
 
+    /// Says that it ends, when nothing is lent any more: it is not to be taken for dead.
+    pub(crate) fn farewell(&mut self) {
+        self.say(Message::Leaving);
+    }
+
     /// Whether, after [`Agent::leave`], nothing is lent any more.
     pub fn has_left(&self) -> bool {
         self.lending.has_left()
@@ -210,30 +213,27 @@ impl<L: Lender> Agent<L> {
     }
 
     /// The monitor asks for something, or tells it. False: nothing that it says.
-    fn told(&mut self, message: Message) -> bool {
+    fn told(&mut self, message: Message, now: Time) -> bool {
         match message {
-            Message::Grant { loan, bytes, key } => {
-                let said = match self.lending.grant(loan, bytes, &key) {
+            Message::Grant { loan, share, key } => {
+                let said = match self.lending.grant(loan, share, &key) {
                     Ok(address) => Message::Granted {
                         loan,
                         address,
-                        is_sealed: self.lending.is_sealed(),
+                        is_sealed: self.lending.is_sealed(share.kind),
                     },
                     Err(idle) => Message::NoRoom { loan, idle },
                 };
                 self.say(said);
             }
             Message::Revoke { loan } => {
-                self.lending.revoke(loan);
-                self.say(Message::Revoked {
-                    loan,
-                    why: Reason::GivenBack,
-                });
+                self.lending.give_up(loan, now);
+                self.say_undone(now);
             }
             Message::Lent {
                 request,
                 loan,
-                bytes,
+                share,
                 key,
                 donor,
                 sealed_by,
@@ -251,7 +251,7 @@ impl<L: Lender> Agent<L> {
                     self.not_lent(client, number, NotLent::Plain);
                     return true;
                 }
-                self.borrowing.has(loan, Borrowed { client, bytes });
+                self.borrowing.has(loan, Borrowed { client, share });
                 let request = number;
                 let identity = self.identity.clone();
                 let sealed = sealed_by.zip(identity);
@@ -259,7 +259,7 @@ impl<L: Lender> Agent<L> {
                 let lent = Local::Lent {
                     request,
                     loan,
-                    bytes,
+                    share,
                     key,
                     donor,
                     sealed,
@@ -316,14 +316,14 @@ impl<L: Lender> Agent<L> {
         match said {
             Local::Borrow {
                 request: number,
-                bytes,
+                share,
                 apart,
             } => {
                 let until = now + self.settings.borrow_within;
                 let request = Request {
                     client,
                     number,
-                    bytes,
+                    share,
                     apart: apart.clone(),
                     until,
                 };
@@ -333,7 +333,7 @@ impl<L: Lender> Agent<L> {
                 match self.borrowing.want(request) {
                     Some(request) => self.say(Message::Borrow {
                         request,
-                        bytes,
+                        share,
                         apart,
                     }),
                     None => self.not_lent(client, number, NotLent::TooMany),
@@ -382,10 +382,21 @@ impl<L: Lender> Agent<L> {
                 why: Reason::DonorNeedsIt,
             });
         }
+        self.say_undone(now);
         for Request { client, number, .. } in self.borrowing.take_late(now) {
             self.not_lent(client, number, NotLent::NoMonitor);
         }
         self.tick_line(now);
+    }
+
+    /// Says of loans that are over that nothing of them is left here: it may be lent anew.
+    fn say_undone(&mut self, now: Time) {
+        for loan in self.lending.take_undone(now) {
+            self.say(Message::Revoked {
+                loan,
+                why: Reason::GivenBack,
+            });
+        }
     }
 
     /// When [`Agent::tick`] is due.
@@ -406,9 +417,7 @@ impl<L: Lender> Agent<L> {
             is_registered: self.line.is_registered(),
             monitor: self.line.at(),
             trouble: self.line.trouble(),
-            size: self.lending.size,
-            lent_bytes: self.lending.lent_bytes(),
-            idle: self.lending.idle(),
+            offers: self.lending.offers(),
             lent: self.lending.lent(),
             reclaims: self.lending.reclaims(now),
             borrowed: self.borrowing.loans().collect(),

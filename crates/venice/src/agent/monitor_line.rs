@@ -106,7 +106,7 @@ impl<L: Lender> Agent<L> {
             }
             (Stage::Registered { .. }, Message::Heard) => {}
             (Stage::Registered { .. }, message) => {
-                if !self.told(message) {
+                if !self.told(message, now) {
                     self.refused("the monitor says what none says".to_owned(), now);
                 }
             }
@@ -121,8 +121,7 @@ impl<L: Lender> Agent<L> {
             incarnation: self.incarnation,
             place: self.settings.place.clone(),
             probe: self.settings.probe,
-            size: self.settings.size,
-            idle: self.lending.idle(),
+            offers: self.lending.offers(),
             lent: self.lending.lent(),
             borrowed: self.borrowing.loans().map(|(id, _)| id).collect(),
         }
@@ -133,7 +132,7 @@ impl<L: Lender> Agent<L> {
         let requests = self.borrowing.requests();
         let requests = requests.map(|(request, wanted)| Message::Borrow {
             request,
-            bytes: wanted.bytes,
+            share: wanted.share,
             apart: wanted.apart.clone(),
         });
         let reclaims = self.lending.reclaims(now).into_iter();
@@ -198,8 +197,8 @@ impl<L: Lender> Agent<L> {
                 let probes = probes.into_iter();
                 self.effects
                     .extend(probes.map(|(to, bytes)| Effect::Probe(to, bytes)));
-                let idle = self.lending.idle();
-                self.say(Message::Heartbeat { idle, links });
+                let offers = self.lending.offers();
+                self.say(Message::Heartbeat { offers, links });
             }
             Stage::Connecting { .. } | Stage::Greeting { .. } | Stage::Registering { .. } => {
                 self.effects.push(Effect::Disconnect);

@@ -4,6 +4,7 @@ use super::client::{Asker, Borrowed, Client, Event};
 use crate::identity::{Identity, Sealing};
 use crate::loan::LoanId;
 use crate::memory::supply::{Held, Names, Notice, Notices, Offer, Supply};
+use crate::resource::Share;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -72,12 +73,12 @@ impl ByAgent {
 impl Supply for ByAgent {
     fn find(&self, bytes: u64, apart: &[Names]) -> Result<Offer, String> {
         let apart: Vec<LoanId> = apart.iter().map(|(_, loan)| *loan).collect();
-        let borrowed = self.asker.borrow(bytes, &apart, self.patience);
+        let borrowed = (self.asker).borrow(Share::memory(bytes), &apart, self.patience);
         let borrowed = borrowed.map_err(|error| error.to_string())?;
         let (loan, donor) = (borrowed.loan, borrowed.donor);
         let sealing = self.sealing(&borrowed)?;
         let encrypted = sealing.is_some();
-        tracing::info!(%loan, %donor, bytes = borrowed.bytes, encrypted, "memory is borrowed");
+        tracing::info!(%loan, %donor, bytes, encrypted, "memory is borrowed");
         Ok(Offer {
             donor,
             sealing,

@@ -1,5 +1,6 @@
 use super::*;
 use crate::loan::LoanKey;
+use crate::resource::Share;
 use crate::secret::Prover;
 use crate::wire::TurnedAway;
 
@@ -9,23 +10,29 @@ fn at(millis: u64) -> Time {
     Time::ZERO + Duration::from_millis(millis)
 }
 
-fn agent() -> Agent<LendsNothing> {
+fn agent() -> Agent<Lenders> {
     let settings = Settings {
         name: "a".parse().expect("a name"),
         monitors: 1,
         place: String::new(),
         probe: ([127, 0, 0, 1], 1).into(),
-        size: 0,
+        lends: Vec::new(),
         keep_free: 0,
         reclaim_within: Duration::from_secs(1),
         borrow_within: Duration::from_secs(10),
     };
     let numbers = Box::new(|| [3; 32]);
-    Agent::new(settings, Secret::of(SECRET), LendsNothing, numbers, at(0))
+    Agent::new(
+        settings,
+        Secret::of(SECRET),
+        Lenders::default(),
+        numbers,
+        at(0),
+    )
 }
 
 /// Answers the agent's greeting as a monitor with this secret does.
-fn greet(agent: &mut Agent<LendsNothing>, secret: &[u8]) -> Vec<Effect> {
+fn greet(agent: &mut Agent<Lenders>, secret: &[u8]) -> Vec<Effect> {
     agent.tick(at(0));
     assert_eq!(agent.flush(), [Effect::Connect(0)]);
     agent.connected(at(0));
@@ -39,7 +46,7 @@ fn greet(agent: &mut Agent<LendsNothing>, secret: &[u8]) -> Vec<Effect> {
     agent.flush()
 }
 
-fn registered() -> Agent<LendsNothing> {
+fn registered() -> Agent<Lenders> {
     let mut agent = agent();
     let said = greet(&mut agent, SECRET);
     let [
@@ -54,12 +61,12 @@ fn registered() -> Agent<LendsNothing> {
     agent
 }
 
-fn borrow(agent: &mut Agent<LendsNothing>, client: u64) {
-    let (request, bytes) = (8, 4096);
+fn borrow(agent: &mut Agent<Lenders>, client: u64) {
+    let (request, share) = (8, Share::memory(4096));
     let apart = vec![LoanId(77)];
     let borrow = Local::Borrow {
         request,
-        bytes,
+        share,
         apart,
     };
     agent.client_said(client, borrow, at(0));
@@ -106,18 +113,22 @@ fn what_comes_for_a_borrower_that_is_gone_is_given_back() {
     borrow(&mut agent, 1);
     let borrow = Message::Borrow {
         request: 1,
-        bytes: 4096,
+        share: Share::memory(4096),
         apart: vec![LoanId(77)],
     };
     assert_eq!(agent.flush(), [Effect::Say(borrow)]);
     agent.client_closed(1);
     let loan = LoanId(7);
-    let (bytes, key, donor) = (4096, LoanKey([0; 32]), ([127, 0, 0, 1], 1).into());
+    let (share, key, donor) = (
+        Share::memory(4096),
+        LoanKey([0; 32]),
+        ([127, 0, 0, 1], 1).into(),
+    );
     agent.received(
         Message::Lent {
             request: 1,
             loan,
-            bytes,
+            share,
             key,
             donor,
             sealed_by: None,
@@ -136,11 +147,11 @@ fn who_has_an_identity_takes_no_plain_loan_unasked() {
         borrow(&mut agent, 1);
         agent.flush();
         let (loan, donor) = (LoanId(7), (donor, 1).into());
-        let (request, bytes, key) = (1, 4096, LoanKey([0; 32]));
+        let (request, share, key) = (1, Share::memory(4096), LoanKey([0; 32]));
         let lent = Message::Lent {
             request,
             loan,
-            bytes,
+            share,
             key,
             donor,
             sealed_by,
@@ -172,12 +183,16 @@ fn a_borrower_has_its_own_loans_alone() {
     }
     borrow(&mut agent, 1);
     let loan = LoanId(7);
-    let (bytes, key, donor) = (4096, LoanKey([0; 32]), ([127, 0, 0, 1], 1).into());
+    let (share, key, donor) = (
+        Share::memory(4096),
+        LoanKey([0; 32]),
+        ([127, 0, 0, 1], 1).into(),
+    );
     agent.received(
         Message::Lent {
             request: 1,
             loan,
-            bytes,
+            share,
             key,
             donor,
             sealed_by: None,
@@ -193,7 +208,7 @@ fn a_borrower_has_its_own_loans_alone() {
         agent.flush(),
         [Effect::Tell(2, Local::Stands { loan, stands })]
     );
-    assert_eq!(agent.status(at(1)).borrowed, [(loan, 4096)]);
+    assert_eq!(agent.status(at(1)).borrowed, [(loan, Share::memory(4096))]);
     // Who says what no borrower says is disconnected, and what it had is given back.
     agent.client_said(1, Local::Stands { loan, stands }, at(1));
     assert_eq!(
@@ -203,14 +218,14 @@ fn a_borrower_has_its_own_loans_alone() {
 }
 
 /// What the agent does by a time, of connections.
-fn connects(agent: &mut Agent<LendsNothing>, millis: u64) -> Vec<Effect> {
+fn connects(agent: &mut Agent<Lenders>, millis: u64) -> Vec<Effect> {
     agent.tick(at(millis));
     let mut effects = agent.flush();
     effects.retain(|effect| matches!(effect, Effect::Connect(_) | Effect::Disconnect));
     effects
 }
 
-fn of_two() -> Agent<LendsNothing> {
+fn of_two() -> Agent<Lenders> {
     let mut agent = agent();
     agent.line = Line::new(2, at(0));
     agent

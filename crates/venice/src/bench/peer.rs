@@ -74,7 +74,7 @@ pub fn serve() -> Result<(), Error> {
         accelerators: Kind::ALL.map(|kind| (kind, ACCELERATORS)).to_vec(),
         memory: DONOR_BYTES,
         connections: 64,
-        key: LoanKey(key),
+        offer: Some(LoanKey(key)),
     };
     let mut lent = Accelerators::start(&options)?;
     let accelerators_socket = folder.join("accelerators");

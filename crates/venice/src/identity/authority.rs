@@ -49,8 +49,8 @@ pub enum AuthorityError {
     /// There is none.
     #[error(
         "{0}: no authority is there. Monitors that are spares of each other have one and the same: \
-         make it once, by `rhythm venice token --authority DIR --name NODE` on one machine, and \
-         copy its key.pem and authority.pem to the others"
+         make it once, by `rhythm venice token --create --authority DIR --name NODE` on one \
+         machine, and copy its key.pem and authority.pem to the others"
     )]
     Missing(PathBuf),
     /// The token.
@@ -86,6 +86,13 @@ impl Authority {
             Authority::read(folder)
         });
         opened.map_err(|error| AuthorityError::System(folder.to_owned(), error))?
+    }
+
+    /// Whether there is one in a folder, perhaps not finished.
+    pub fn is_in(folder: &Path) -> bool {
+        [KEY, CERTIFICATE]
+            .iter()
+            .any(|name| folder.join(name).exists())
     }
 
     /// The authority of a folder, where one is: of several monitors each has the same.

@@ -38,6 +38,14 @@ pub enum JoinError {
     /// The monitor.
     #[error("the monitor at {0} is not reached: {1}")]
     Monitor(SocketAddr, io::Error),
+    /// It speaks no TLS.
+    #[error(
+        "what is at {0} does not speak TLS, in which alone a machine joins. A monitor that was \
+         started with --key-file needs no joining: start this machine's agent with that file \
+         (rhythm venice agent --key-file FILE), or the monitor without it. Else see that {0} is its \
+         --listen"
+    )]
+    NotTls(SocketAddr),
     /// It says no.
     #[error("the monitor refuses: {0}")]
     Refused(String),
@@ -109,7 +117,13 @@ fn ask(monitor: SocketAddr, token: &Token, key: &KeyPair) -> Result<(String, Str
     let config = config(token.authority).map_err(|error| broken(error.into()))?;
     let session = Session::connect_by(config).map_err(|error| broken(error.into()))?;
     let socket = TcpStream::connect_timeout(&monitor, WITHIN).map_err(broken)?;
-    let mut wire = Wire::greet(socket, session, until).map_err(broken)?;
+    let mut wire = Wire::greet(socket, session, until).map_err(|error| {
+        let why = error.get_ref().and_then(|why| why.downcast_ref());
+        match why {
+            Some(TlsError::Closed | TlsError::NotTls) => JoinError::NotTls(monitor),
+            _ => broken(error),
+        }
+    })?;
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     let request = params.serialize_request(key);

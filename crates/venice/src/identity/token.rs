@@ -25,7 +25,7 @@ pub struct Token {
 pub struct NoToken;
 
 impl Fingerprint {
-    pub(super) fn of(certificate: &[u8]) -> Fingerprint {
+    pub(crate) fn of(certificate: &[u8]) -> Fingerprint {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(digest(&SHA256, certificate).as_ref());
         Fingerprint(bytes)
@@ -63,7 +63,7 @@ impl FromStr for Token {
         let (secret, authority) = text.trim().split_once('.').ok_or(NoToken)?;
         Ok(Token {
             secret: bytes(secret).ok_or(NoToken)?,
-            authority: Fingerprint(bytes(authority).ok_or(NoToken)?),
+            authority: authority.parse()?,
         })
     }
 }
@@ -71,6 +71,14 @@ impl FromStr for Token {
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", hex(&self.secret), self.authority)
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = NoToken;
+
+    fn from_str(digits: &str) -> Result<Fingerprint, NoToken> {
+        bytes(digits).map(Fingerprint).ok_or(NoToken)
     }
 }
 

@@ -129,6 +129,11 @@ impl Donor {
         lock(&self.shared.loans).offer = Some(key);
     }
 
+    /// The loans that are over, with their bytes, whose memory is not zeroed yet.
+    pub fn zeroing(&self) -> Vec<(LoanId, u64)> {
+        lock(&self.shared.loans).zeroing()
+    }
+
     /// The loans there are: each with its bytes, and how many of them are in use.
     pub fn lent(&self) -> Vec<(LoanId, u64, u64)> {
         let loans: Vec<_> = lock(&self.shared.loans).granted.values().cloned().collect();

@@ -25,9 +25,9 @@ impl<K: Keeper> Monitor<K> {
         };
         match loan.standing {
             Standing::Ending(_) => {
-                let bytes = loan.bytes;
+                let share = loan.share;
                 self.drop_loan(id);
-                self.rrt.give_back(node, bytes);
+                self.rrt.give_back(node, share);
                 self.ask_again(now);
             }
             Standing::Live { .. } => {
@@ -64,14 +64,14 @@ impl<K: Keeper> Monitor<K> {
         let Some(loan) = self.rat.get(id) else {
             return;
         };
-        let (lender, bytes) = (loan.lender.clone(), loan.bytes);
+        let (lender, share) = (loan.lender.clone(), loan.share);
         if loan.is_live() {
             self.count_end(why);
         }
         if self.nodes.get(&lender).is_none() {
             return self.drop_loan(id);
         }
-        tracing::debug!(loan = %id, bytes, %why, "a loan is over");
+        tracing::debug!(loan = %id, kind = %share.kind, %share, %why, "a loan is over");
         self.rat.set(id, Standing::Ending(why));
         self.tell(&lender, Message::Revoke { loan: id });
     }

@@ -207,7 +207,7 @@ mod tests {
             loan: LoanId(loan),
             lender: "lender".parse().expect("a name"),
             borrower: "borrower".parse().expect("a name"),
-            bytes: 1,
+            share: crate::resource::Share::memory(1),
             since: 1,
             stands: false,
         })

@@ -13,6 +13,7 @@
 
 use super::keeper::{Kept, Record, State};
 use crate::loan::LoanId;
+use crate::resource::{Kind, Share};
 use crate::wire::bytes::{Put, Taker};
 use sha2::{Digest, Sha256};
 
@@ -26,6 +27,8 @@ const BASE: u8 = 0;
 const BEGUN: u8 = 1;
 const STANDS: u8 = 2;
 const GONE: u8 = 3;
+/// As [`BEGUN`], which is of memory, of what a share says.
+const BEGUN_OF: u8 = 4;
 
 /// A journal that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -154,7 +157,8 @@ fn take(state: &mut State, entries: &[u8], is_first: bool) -> Option<()> {
     if is_first {
         let last = (taker.u8()? == BASE).then(|| taker.u64())??;
         while !taker.0.is_empty() {
-            let kept = (taker.u8()? == BEGUN).then(|| take_kept(&mut taker))??;
+            let entry = taker.u8()?;
+            let kept = take_kept(&mut taker, entry)?;
             state.loans.insert(kept.loan, kept);
         }
         state.last = last;
@@ -162,7 +166,7 @@ fn take(state: &mut State, entries: &[u8], is_first: bool) -> Option<()> {
     }
     while !taker.0.is_empty() {
         let record = match taker.u8()? {
-            BEGUN => Record::Begun(take_kept(&mut taker)?),
+            entry @ (BEGUN | BEGUN_OF) => Record::Begun(take_kept(&mut taker, entry)?),
             STANDS => Record::Stands(LoanId(taker.u64()?)),
             GONE => Record::Gone(LoanId(taker.u64()?)),
             _ => return None,
@@ -178,20 +182,32 @@ fn put_loan(out: &mut Vec<u8>, kind: u8, loan: LoanId) {
 }
 
 fn put_kept(out: &mut Vec<u8>, kept: &Kept) {
-    put_loan(out, BEGUN, kept.loan);
+    // As it ever was where memory is lent: what an older monitor wrote is read.
+    let entry = match kept.share.kind {
+        Kind::Memory => BEGUN,
+        _ => BEGUN_OF,
+    };
+    put_loan(out, entry, kept.loan);
     out.put_text(kept.lender.as_str());
     out.put_text(kept.borrower.as_str());
-    out.put_u64(kept.bytes);
+    match kept.share.kind {
+        Kind::Memory => out.put_u64(kept.share.amount),
+        _ => out.put_share(kept.share),
+    }
     out.put_u64(kept.since);
     out.push(u8::from(kept.stands));
 }
 
-fn take_kept(taker: &mut Taker<'_>) -> Option<Kept> {
+fn take_kept(taker: &mut Taker<'_>, entry: u8) -> Option<Kept> {
     Some(Kept {
         loan: LoanId(taker.u64()?),
         lender: taker.text()?.parse().ok()?,
         borrower: taker.text()?.parse().ok()?,
-        bytes: taker.u64()?,
+        share: match entry {
+            BEGUN => Share::memory(taker.u64()?),
+            BEGUN_OF => taker.share()?,
+            _ => return None,
+        },
         since: taker.u64()?,
         stands: taker.u8()? != 0,
     })
@@ -206,7 +222,11 @@ mod tests {
             loan: LoanId(loan),
             lender: "a".parse().expect("a name"),
             borrower: "b".parse().expect("a name"),
-            bytes: 4096,
+            // Each entry as it is of its kind.
+            share: match loan % 2 {
+                0 => Share::memory(4096),
+                _ => Share::of_one(Kind::Fft, true),
+            },
             since: 7,
             stands: false,
         })

@@ -5,6 +5,7 @@
 
 use crate::loan::LoanId;
 use crate::name::NodeName;
+use crate::resource::Share;
 use rhythm_net::Time;
 use std::collections::BTreeMap;
 use std::io;
@@ -25,12 +26,12 @@ pub enum Record {
 pub struct Kept {
     /// Its name.
     pub loan: LoanId,
-    /// Whose memory it is.
+    /// Whose it is.
     pub lender: NodeName,
     /// Whose it is to be.
     pub borrower: NodeName,
-    /// How much, in bytes.
-    pub bytes: u64,
+    /// Of what, and how much.
+    pub share: Share,
     /// Since when, in seconds since 1970-01-01T00:00:00Z.
     pub since: u64,
     /// Whether the donor has said that it lends.

@@ -11,19 +11,19 @@ use super::keeper::{Keeper, Kept, Record};
 use super::nodes::Node;
 use super::policy::{Candidate, hops};
 use super::rat::{Granting, Loan, Standing};
-use super::rrt::Channel;
 use super::wanted::Wanted;
 use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
+use crate::resource::Share;
 use crate::wire::{Message, NODE_LOANS_MAX, NotLent, Reason};
 use std::net::SocketAddr;
 
 impl<K: Keeper> Monitor<K> {
-    /// A node wants memory of another, and not of those who lend it these.
+    /// A node wants something of another, and not of those who lend it these.
     pub(super) fn borrow(
         &mut self,
         node: &NodeName,
-        (request, bytes): (u64, u64),
+        (request, share): (u64, Share),
         apart: &[LoanId],
         now: Now,
     ) {
@@ -38,9 +38,9 @@ impl<K: Keeper> Monitor<K> {
             Some(NotLent::TooMany)
         } else if !self.keeper.has_room() {
             Some(NotLent::NoDisk)
-        } else if bytes == 0 {
+        } else if !share.is_lent() {
             Some(NotLent::NoRoom {
-                most: self.most_for(node, &tried, bytes),
+                most: self.most_for(node, &tried, share),
             })
         } else {
             None
@@ -53,7 +53,7 @@ impl<K: Keeper> Monitor<K> {
         let wanted = Wanted {
             borrower: node.clone(),
             request,
-            bytes,
+            share,
             tried,
             until: now.at + may_take,
         };
@@ -67,19 +67,21 @@ impl<K: Keeper> Monitor<K> {
 
     /// The most that a node other than this has, but for those that would have had enough and were
     /// tried.
-    fn most_for(&self, borrower: &NodeName, tried: &[NodeName], bytes: u64) -> u64 {
-        let others = self.rrt.rows().filter(|(name, _)| *name != borrower);
-        let others =
-            others.filter(|(name, resource)| resource.free() < bytes || !tried.contains(name));
+    fn most_for(&self, borrower: &NodeName, tried: &[NodeName], share: Share) -> Share {
+        let others = self.rrt.of(share.kind);
+        let others = others.filter(|(name, _)| *name != borrower);
+        let others = others
+            .filter(|(name, resource)| resource.free() < share.amount || !tried.contains(name));
         let there = others.filter(|(name, _)| self.nodes.connection(name).is_some());
-        there
-            .map(|(_, resource)| resource.free())
-            .max()
-            .unwrap_or(0)
+        let most = there.map(|(_, resource)| resource.free()).max();
+        Share {
+            amount: most.unwrap_or(0),
+            ..share
+        }
     }
 
     /// Who could lend so much to a node.
-    fn candidates(&self, borrower: &NodeName, bytes: u64, tried: &[NodeName]) -> Vec<Candidate> {
+    fn candidates(&self, borrower: &NodeName, share: Share, tried: &[NodeName]) -> Vec<Candidate> {
         let place = |node: &NodeName| self.nodes.get(node).map_or("", |node: &Node| &node.place);
         let here = place(borrower);
         let candidate = |(name, free): (&NodeName, u64)| {
@@ -98,27 +100,27 @@ impl<K: Keeper> Monitor<K> {
                 // Both ways: they go over the same link.
                 loans_here: borrowed.filter(|(_, loan)| between(loan)).count()
                     + lent.filter(|(_, loan)| back(loan)).count(),
-                left: free - bytes,
+                left: free - share.amount,
             }
         };
-        (self.rrt.rows())
+        (self.rrt.of(share.kind))
             .filter(|(name, _)| *name != borrower && !tried.contains(name))
             .filter(|(name, _)| self.nodes.connection(name).is_some())
             .filter(|(name, _)| self.rat.counts(name).0 < NODE_LOANS_MAX)
             .map(|(name, resource)| (name, resource.free()))
-            .filter(|(_, free)| *free >= bytes)
+            .filter(|(_, free)| *free >= share.amount)
             .map(candidate)
             .collect()
     }
 
     /// Whether so much could be lent to a node when those who were told to take back loans have.
-    fn comes_back(&self, borrower: &NodeName, bytes: u64, tried: &[NodeName]) -> bool {
-        let others = self.rrt.rows();
+    fn comes_back(&self, borrower: &NodeName, share: Share, tried: &[NodeName]) -> bool {
+        let others = self.rrt.of(share.kind);
         let mut others = others.filter(|(name, _)| *name != borrower && !tried.contains(name));
         others.any(|(name, resource)| {
-            let ending = self.rat.ending_of(name);
+            let ending = self.rat.ending_of(name, share.kind);
             ending > 0
-                && resource.free().saturating_add(ending) >= bytes
+                && resource.free().saturating_add(ending) >= share.amount
                 && self.nodes.connection(name).is_some()
         })
     }
@@ -142,14 +144,14 @@ impl<K: Keeper> Monitor<K> {
 
     /// Asks the best donor of those who were not asked.
     fn ask_next(&mut self, wanted: Wanted, now: Now) {
-        let (borrower, bytes, tried) = (&wanted.borrower, wanted.bytes, &wanted.tried);
-        let candidates = self.candidates(borrower, bytes, tried);
+        let (borrower, share, tried) = (&wanted.borrower, wanted.share, &wanted.tried);
+        let candidates = self.candidates(borrower, share, tried);
         let Some(donor) = self.policy.choose(&candidates) else {
             // Who is gone may come again, or is dead soon.
             let is_gone = |(_, node): (_, &Node)| !node.is_connected();
             let may_come = self.settled_at.is_some()
                 || self.nodes.rows().any(is_gone)
-                || self.comes_back(borrower, bytes, tried);
+                || self.comes_back(borrower, share, tried);
             let may_wait = now.at < wanted.until && self.waiting.len() < self.settings.loans_max;
             if may_come && may_wait {
                 // It may have waited before, until a donor was asked that had not so much.
@@ -157,7 +159,7 @@ impl<K: Keeper> Monitor<K> {
                 let at = self.waiting.partition_point(behind);
                 return self.waiting.insert(at, wanted);
             }
-            let most = self.most_for(borrower, tried, bytes);
+            let most = self.most_for(borrower, tried, share);
             return self.not_lent(&wanted.borrower, wanted.request, NotLent::NoRoom { most });
         };
         if !self.keeper.has_room() {
@@ -178,17 +180,17 @@ impl<K: Keeper> Monitor<K> {
             loan: id,
             lender: lender.clone(),
             borrower: borrower.clone(),
-            bytes,
+            share,
             since: now.unix_seconds,
             stands: false,
         }));
-        self.rrt.ask(&lender, bytes);
+        self.rrt.ask(&lender, share);
         let (loan, of_donor) = (id, key.clone());
         self.tell(
             &lender,
             Message::Grant {
                 loan,
-                bytes,
+                share,
                 key: of_donor,
             },
         );
@@ -203,9 +205,8 @@ impl<K: Keeper> Monitor<K> {
         let loan = Loan {
             lender,
             borrower,
-            bytes,
+            share,
             since: now.unix_seconds,
-            channel: Channel::Crma,
             standing: Standing::Granting(granting),
         };
         self.rat.insert(id, loan);
@@ -227,11 +228,11 @@ impl<K: Keeper> Monitor<K> {
             self.figures.granted += 1;
             self.effects.records.push(Record::Stands(id));
             self.rat.set(id, Standing::Live { reclaim_at: None });
-            self.rrt.lend(node, loan.bytes, address);
+            self.rrt.lend(node, loan.share, address);
             let lent = Message::Lent {
                 request: granting.request,
                 loan: id,
-                bytes: loan.bytes,
+                share: loan.share,
                 key: granting.key,
                 donor: address,
                 sealed_by: is_sealed.then(|| node.clone()),
@@ -246,11 +247,13 @@ impl<K: Keeper> Monitor<K> {
         if let Some(loan) = loan.cloned() {
             self.break_for_borrower(id, Reason::NotKnown);
             self.drop_loan(id);
-            self.rrt.set_idle(node, idle, self.rat.asked_of(node));
+            let kind = loan.share.kind;
+            let asked = self.rat.asked_of(node, kind);
+            self.rrt.set_idle(node, kind, idle, asked);
             match loan.standing {
                 Standing::Granting(granting) => {
                     self.figures.stale += 1;
-                    let wanted = (loan.borrower, loan.bytes, granting);
+                    let wanted = (loan.borrower, loan.share, granting);
                     self.ask_another(wanted, Some(node), now);
                 }
                 // It was not waited for any more; somebody may wait for what it would give back.
@@ -278,14 +281,14 @@ impl<K: Keeper> Monitor<K> {
         };
         if let Standing::Granting(granting) = loan.standing {
             self.end(id, Reason::NoAnswer);
-            self.ask_another((loan.borrower, loan.bytes, granting), asked, now);
+            self.ask_another((loan.borrower, loan.share, granting), asked, now);
         }
     }
 
     /// Asks for what was asked of a donor, which is not asked again where it is said.
     fn ask_another(
         &mut self,
-        (borrower, bytes, granting): (NodeName, u64, Granting),
+        (borrower, share, granting): (NodeName, Share, Granting),
         asked: Option<&NodeName>,
         now: Now,
     ) {
@@ -294,7 +297,7 @@ impl<K: Keeper> Monitor<K> {
         let wanted = Wanted {
             borrower,
             request: granting.request,
-            bytes,
+            share,
             tried,
             until: granting.waits_until,
         };
@@ -331,10 +334,12 @@ impl<K: Keeper> Monitor<K> {
             match &loan.standing {
                 Standing::Granting(granting) => {
                     let (lender, borrower) = (loan.lender.clone(), loan.borrower.clone());
-                    let request = granting.request;
+                    let (request, kind) = (granting.request, loan.share.kind);
                     self.rat.remove(*id);
-                    if let Some(idle) = self.rrt.get(&lender).map(|resource| resource.idle) {
-                        self.rrt.set_idle(&lender, idle, self.rat.asked_of(&lender));
+                    let idle = self.rrt.get(&lender, kind).map(|resource| resource.idle);
+                    if let Some(idle) = idle {
+                        let asked = self.rat.asked_of(&lender, kind);
+                        self.rrt.set_idle(&lender, kind, idle, asked);
                     }
                     self.not_lent(&borrower, request, NotLent::NoDisk);
                 }

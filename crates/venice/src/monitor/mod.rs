@@ -43,6 +43,7 @@ pub use spare::Spare;
 
 use crate::loan::LoanId;
 use crate::name::NodeName;
+use crate::resource::Offer;
 use crate::secret::{Nonce, ProbeKey, Secret};
 use crate::wire::{MESSAGE_MAX, Message, NODES_MAX, Reason, SMALL_MAX};
 use connection::Connection;
@@ -53,7 +54,7 @@ use nodes::{Node, Nodes};
 use policy::Policy;
 use rat::{Loan, Rat, Standing};
 use rhythm_net::Time;
-use rrt::{Channel, Rrt};
+use rrt::Rrt;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tst::Tst;
@@ -62,6 +63,9 @@ use wanted::Wanted;
 /// How long nodes have at least to come to a monitor that begins: they have to find out that the
 /// one before hangs, and may try it again before they come.
 const COME_WITHIN: Duration = Duration::from_secs(8);
+
+/// Who could not be heard has so much time more at least: to come again, it needs two answers.
+const EXCUSED_FOR: Duration = Duration::from_secs(2);
 
 /// For how long nothing is refused for want of donors by a monitor that begins: they are on their
 /// way.
@@ -172,9 +176,8 @@ impl<K: Keeper> Monitor<K> {
             let loan = Loan {
                 lender: kept.lender.clone(),
                 borrower: kept.borrower.clone(),
-                bytes: kept.bytes,
+                share: kept.share,
                 since: kept.since,
-                channel: Channel::Crma,
                 standing,
             };
             rat.insert(kept.loan, loan);
@@ -239,17 +242,19 @@ impl<K: Keeper> Monitor<K> {
             row.dead_at = Deadline::new(now.at + self.settings.dead_after);
         }
         match message {
-            Message::Heartbeat { idle, links } => {
-                let asked = self.rat.asked_of(&node);
-                self.rrt.set_idle(&node, idle, asked);
+            Message::Heartbeat { offers, links } => {
+                for Offer { kind, idle, .. } in offers {
+                    let asked = self.rat.asked_of(&node, kind);
+                    self.rrt.set_idle(&node, kind, idle, asked);
+                }
                 self.tst.report(&node, links, now.at);
                 self.effects.send(connection, Message::Heard);
             }
             Message::Borrow {
                 request,
-                bytes,
+                share,
                 apart,
-            } => self.borrow(&node, (request, bytes), &apart, now),
+            } => self.borrow(&node, (request, share), &apart, now),
             Message::Granted {
                 loan,
                 address,
@@ -257,6 +262,7 @@ impl<K: Keeper> Monitor<K> {
             } => self.granted(&node, loan, (address, is_sealed)),
             Message::NoRoom { loan, idle } => self.no_room(&node, loan, idle, now),
             Message::GiveBack { loan } => self.given_back(&node, loan),
+            Message::Leaving => self.left(&node, now),
             Message::Revoked { loan, why } => self.revoked(&node, loan, why, now),
             Message::Reclaiming { loan, within_ms } => {
                 self.reclaiming(&node, loan, Duration::from_millis(within_ms.into()), now);
@@ -355,11 +361,13 @@ impl<K: Keeper> Monitor<K> {
         } = self.settings;
         // Donors were asked behind it.
         if time > grant_within / 4 {
-            (self.rat).excuse(now + grant_within / 2, now + grant_within);
+            let later = (Duration::ZERO, grant_within);
+            (self.rat).excuse(now + grant_within / 2, now, later);
         }
         if time > heartbeat / 4 {
-            let soon = now + heartbeat;
-            self.nodes.excuse(soon, soon.max(now + gone_after));
+            // With spares, who is gone has longer: that is no reason to wait longer for each.
+            let least = heartbeat.max(gone_after.min(EXCUSED_FOR));
+            self.nodes.excuse(now + heartbeat, now, (time, least));
         }
     }
 

@@ -6,6 +6,7 @@ use crate::wire::PeerNode;
 use rhythm_net::Time;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,10 +83,11 @@ impl Nodes {
         self.rows.len()
     }
 
-    /// Nobody listened for a while: those that would be dead before `soon` are at `until`.
-    pub(super) fn excuse(&mut self, soon: Time, until: Time) {
+    /// Nobody listened for a while, until now: those that would be dead before `soon` are as much
+    /// later as [`Deadline::excuse`] says.
+    pub(super) fn excuse(&mut self, soon: Time, now: Time, later: (Duration, Duration)) {
         for node in self.rows.values_mut() {
-            node.dead_at.excuse(soon, until);
+            node.dead_at.excuse(soon, now, later);
         }
     }
 

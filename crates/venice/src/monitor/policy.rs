@@ -28,7 +28,7 @@ pub struct Candidate {
     pub loans: usize,
     /// Loans between it and this borrower.
     pub loans_here: usize,
-    /// What it has idle beyond what is wanted, in bytes.
+    /// What it has idle beyond what is wanted, of that kind.
     pub left: u64,
 }
 

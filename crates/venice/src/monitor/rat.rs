@@ -10,12 +10,13 @@
 //! ```
 
 use super::deadline::Deadline;
-use super::rrt::Channel;
 use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
+use crate::resource::{Kind, Share};
 use crate::wire::Reason;
 use rhythm_net::Time;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// How a loan stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,16 +50,14 @@ pub struct Granting {
 /// A loan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loan {
-    /// Whose memory it is.
+    /// Whose it is.
     pub lender: NodeName,
     /// Whose it is to be for a while.
     pub borrower: NodeName,
-    /// How much, in bytes.
-    pub bytes: u64,
+    /// Of what, and how much.
+    pub share: Share,
     /// Since when, in seconds since 1970-01-01T00:00:00Z.
     pub since: u64,
-    /// How it is used.
-    pub channel: Channel,
     /// How it stands.
     pub standing: Standing,
 }
@@ -161,32 +160,31 @@ impl Rat {
         self.of(Some(&self.granting))
     }
 
-    /// Nobody listened for a while: donors that would have to answer before `soon` have until
-    /// `until`.
-    pub(super) fn excuse(&mut self, soon: Time, until: Time) {
+    /// Nobody listened for a while, until now: donors that would have to answer before `soon` have
+    /// as much time more as [`Deadline::excuse`] says.
+    pub(super) fn excuse(&mut self, soon: Time, now: Time, later: (Duration, Duration)) {
         for id in &self.granting {
             if let Some(Loan {
                 standing: Standing::Granting(granting),
                 ..
             }) = self.rows.get_mut(id)
             {
-                granting.until.excuse(soon, until);
+                granting.until.excuse(soon, now, later);
             }
         }
     }
 
-    /// Bytes that a node lends still, and is to have back.
-    pub(super) fn ending_of(&self, lender: &NodeName) -> u64 {
+    /// What of a kind a node lends still, and is to have back.
+    pub(super) fn ending_of(&self, lender: &NodeName, kind: Kind) -> u64 {
         let lent = self.lent_by(lender).map(|(_, loan)| loan);
         let ending = lent.filter(|loan| matches!(loan.standing, Standing::Ending(_)));
-        ending.fold(0, |sum, loan| sum.saturating_add(loan.bytes))
+        sum(ending, kind)
     }
 
-    /// Bytes for which a node is being asked.
-    pub(super) fn asked_of(&self, lender: &NodeName) -> u64 {
+    /// For how much of a kind a node is being asked.
+    pub(super) fn asked_of(&self, lender: &NodeName, kind: Kind) -> u64 {
         let asked = self.granting().map(|(_, loan)| loan);
-        let asked = asked.filter(|loan| loan.lender == *lender);
-        asked.fold(0, |sum, loan| sum.saturating_add(loan.bytes))
+        sum(asked.filter(|loan| loan.lender == *lender), kind)
     }
 
     fn of<'a>(
@@ -196,4 +194,11 @@ impl Rat {
         let ids = ids.into_iter().flatten();
         ids.filter_map(|id| self.rows.get(id).map(|loan| (*id, loan)))
     }
+}
+
+/// How much of a kind these loans have together.
+fn sum<'a>(loans: impl Iterator<Item = &'a Loan>, kind: Kind) -> u64 {
+    let shares = loans.map(|loan| loan.share);
+    let shares = shares.filter(|share| share.kind == kind);
+    shares.fold(0, |sum, share| sum.saturating_add(share.amount))
 }

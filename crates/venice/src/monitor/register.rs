@@ -13,6 +13,7 @@ use super::nodes::Node;
 use super::rat::Standing;
 use crate::loan::LoanId;
 use crate::name::NodeName;
+use crate::resource::Share;
 use crate::wire::{Message, NODES_MAX, Reason, Register, TurnedAway};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +51,7 @@ impl<K: Keeper> Monitor<K> {
             dead_at: Deadline::new(now.at + self.settings.dead_after),
         };
         self.nodes.insert(name.clone(), node);
-        self.rrt.register(&name, register.size, register.idle);
+        self.rrt.register(&name, &register.offers);
         let heartbeat_ms = u32::try_from(self.settings.heartbeat.as_millis()).unwrap_or(u32::MAX);
         self.effects.send(id, Message::Registered { heartbeat_ms });
         self.peers_changed(now);
@@ -61,13 +62,13 @@ impl<K: Keeper> Monitor<K> {
     }
 
     /// Compares what a node says it lends.
-    fn compare_lent(&mut self, id: u64, name: &NodeName, mut lent: BTreeMap<LoanId, u64>) {
+    fn compare_lent(&mut self, id: u64, name: &NodeName, mut lent: BTreeMap<LoanId, Share>) {
         let rows = self.rat.lent_by(name);
         let rows: Vec<_> = rows
-            .map(|(loan, row)| (loan, row.bytes, row.standing.clone()))
+            .map(|(loan, row)| (loan, row.share, row.standing.clone()))
             .collect();
-        for (loan, bytes, standing) in rows {
-            let is_known = lent.get(&loan) == Some(&bytes);
+        for (loan, share, standing) in rows {
+            let is_known = lent.get(&loan) == Some(&share);
             match standing {
                 Standing::Live { .. } if is_known => {
                     lent.remove(&loan);
@@ -135,6 +136,16 @@ impl<K: Keeper> Monitor<K> {
     pub(super) fn dead(&mut self, name: &NodeName, now: Now) {
         tracing::warn!(node = %name, "a node is taken for dead");
         self.figures.died += 1;
+        self.gone(name, now);
+    }
+
+    /// A node ends, as somebody wants it to.
+    pub(super) fn left(&mut self, name: &NodeName, now: Now) {
+        tracing::info!(node = %name, "a node has left");
+        self.gone(name, now);
+    }
+
+    fn gone(&mut self, name: &NodeName, now: Now) {
         if let Some(connection) = self.nodes.connection(name) {
             self.close(connection, now);
         }

@@ -1,10 +1,12 @@
 use super::keeper::{Kept, Record};
 use super::policy::ByDistance;
 use super::*;
+use crate::resource::{Kind, Share};
 use crate::secret::Prover;
 use crate::wire::{Register, TurnedAway, VERSION};
 use std::sync::{Arc, Mutex};
 
+mod kinds;
 mod waiting;
 
 /// Keeps in memory; has no room, or fails, where it is told so.
@@ -97,14 +99,22 @@ fn greet(monitor: &mut Monitor<Memory>, connection: u64, secret: &Secret) {
     monitor.received(connection, Message::Proof { proof }, at(0));
 }
 
+/// A hundred bytes of memory, of which so many are idle.
+fn offer(idle: u64) -> Offer {
+    Offer {
+        kind: Kind::Memory,
+        size: 100,
+        idle,
+    }
+}
+
 fn register(name: &str, incarnation: u64) -> Message {
     Message::Register(Register {
         name: name.parse().expect("a name"),
         incarnation,
         place: String::new(),
         probe: ([127, 0, 0, 1], 1).into(),
-        size: 100,
-        idle: 100,
+        offers: vec![offer(100)],
         lent: Vec::new(),
         borrowed: Vec::new(),
     })
@@ -176,7 +186,7 @@ fn nothing_is_asked_of_a_donor_that_is_not_kept() {
     node(&mut monitor, 2, "b");
     let borrow = |request| Message::Borrow {
         request,
-        bytes: 10,
+        share: Share::memory(10),
         apart: Vec::new(),
     };
     memory.0.lock().expect("one thread").1 = true;
@@ -193,7 +203,13 @@ fn nothing_is_asked_of_a_donor_that_is_not_kept() {
     memory.0.lock().expect("one thread").2 = false;
     let (said, _) = sent(&mut monitor, 2);
     assert!(
-        matches!(said[..], [Message::Grant { bytes: 10, .. }]),
+        matches!(
+            said[..],
+            [Message::Grant {
+                share: Share { amount: 10, .. },
+                ..
+            }]
+        ),
         "{said:?}"
     );
     assert_eq!(memory.0.lock().expect("one thread").0.loans.len(), 1);
@@ -207,7 +223,7 @@ fn a_loan_apart_from_others_is_of_another_donor() {
     }
     let borrow = |request, apart| Message::Borrow {
         request,
-        bytes: 10,
+        share: Share::memory(10),
         apart,
     };
     let granted = |monitor: &mut Monitor<Memory>, donor| {
@@ -239,7 +255,7 @@ fn a_loan_apart_from_others_is_of_another_donor() {
     monitor.tick(at(5000));
     sent(&mut monitor, 1);
     monitor.received(1, borrow(3, vec![first, second]), at(5000));
-    let most = 0;
+    let most = Share::memory(0);
     let why = crate::wire::NotLent::NoRoom { most };
     let not_lent = Message::NotLent { request: 3, why };
     assert_eq!(sent(&mut monitor, 1).0, [not_lent]);
@@ -261,7 +277,7 @@ fn a_node_says_nothing_about_the_loans_of_others() {
         1,
         Message::Borrow {
             request: 1,
-            bytes: 10,
+            share: Share::memory(10),
             apart: Vec::new(),
         },
         at(1),
@@ -301,7 +317,7 @@ fn a_node_says_nothing_about_the_loans_of_others() {
     monitor.received(
         1,
         Message::Heartbeat {
-            idle: 0,
+            offers: vec![offer(0)],
             links: vec![],
         },
         at(3000),
@@ -315,14 +331,15 @@ fn a_node_says_nothing_about_the_loans_of_others() {
 
 fn heartbeat(idle: u64) -> Message {
     let links = Vec::new();
-    Message::Heartbeat { idle, links }
+    let offers = vec![offer(idle)];
+    Message::Heartbeat { offers, links }
 }
 
 /// A node wants so much.
 fn borrow(request: u64, bytes: u64) -> Message {
     Message::Borrow {
         request,
-        bytes,
+        share: Share::memory(bytes),
         apart: Vec::new(),
     }
 }
@@ -337,7 +354,16 @@ fn who_comes_before_the_donors_is_not_refused_for_want_of_them() {
     waits.received(2, register("b", 1), at(2));
     let (said, _) = sent(&mut waits, 2);
     assert!(
-        matches!(said[..], [_, Message::Grant { bytes: 10, .. }]),
+        matches!(
+            said[..],
+            [
+                _,
+                Message::Grant {
+                    share: Share { amount: 10, .. },
+                    ..
+                }
+            ]
+        ),
         "{said:?}"
     );
     // Where none comes it is.
@@ -346,7 +372,9 @@ fn who_comes_before_the_donors_is_not_refused_for_want_of_them() {
     alone.received(1, borrow(1, 10), at(1));
     alone.received(1, heartbeat(100), at(4000));
     alone.tick(at(4999));
-    let why = crate::wire::NotLent::NoRoom { most: 0 };
+    let why = crate::wire::NotLent::NoRoom {
+        most: Share::memory(0),
+    };
     let not_lent = Message::NotLent { request: 1, why };
     let (said, _) = sent(&mut alone, 1);
     assert!(!said.contains(&not_lent), "{said:?}");
@@ -377,7 +405,9 @@ fn what_a_donor_has_back_is_lent_before_it_says_what_is_idle() {
     monitor.flush().expect("it is kept");
     // Nothing is idle, and nothing comes back.
     monitor.received(1, borrow(2, 100), at(5001));
-    let why = crate::wire::NotLent::NoRoom { most: 0 };
+    let why = crate::wire::NotLent::NoRoom {
+        most: Share::memory(0),
+    };
     let not_lent = Message::NotLent { request: 2, why };
     assert_eq!(sent(&mut monitor, 1).0, [not_lent]);
     // The next program comes as the first one's memory is on its way back.
@@ -388,9 +418,21 @@ fn what_a_donor_has_back_is_lent_before_it_says_what_is_idle() {
     monitor.received(2, Message::Revoked { loan, why }, at(5004));
     let (said, _) = sent(&mut monitor, 2);
     assert!(
-        matches!(said[..], [Message::Grant { bytes: 100, .. }]),
+        matches!(
+            said[..],
+            [Message::Grant {
+                share: Share { amount: 100, .. },
+                ..
+            }]
+        ),
         "{said:?}"
     );
     let name = "b".parse().expect("a name");
-    assert_eq!(monitor.rrt().get(&name).map(rrt::Resource::free), Some(0));
+    assert_eq!(
+        monitor
+            .rrt()
+            .get(&name, Kind::Memory)
+            .map(rrt::Resource::free),
+        Some(0)
+    );
 }

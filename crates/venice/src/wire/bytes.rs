@@ -2,6 +2,7 @@
 
 use crate::loan::LoanId;
 use crate::name::NodeName;
+use crate::resource::{Kind, Offer, Share};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Appends to bytes.
@@ -13,6 +14,10 @@ pub(crate) trait Put {
     fn put_text(&mut self, text: &str);
     /// Loans, behind how many there are.
     fn put_loans(&mut self, loans: &[LoanId]);
+    /// So much of a kind.
+    fn put_share(&mut self, share: Share);
+    /// What a node lends of each kind, in their order.
+    fn put_offers(&mut self, offers: &[Offer]);
     /// An address: IPv4 as IPv6 (RFC 4291 section 2.5.5.2).
     fn put_address(&mut self, address: SocketAddr);
 }
@@ -42,6 +47,20 @@ impl Put for Vec<u8> {
     fn put_loans(&mut self, loans: &[LoanId]) {
         self.put_u32(loans.len() as u32);
         loans.iter().for_each(|loan| self.put_u64(loan.0));
+    }
+
+    fn put_share(&mut self, share: Share) {
+        self.push(share.kind as u8);
+        self.put_u64(share.amount);
+    }
+
+    fn put_offers(&mut self, offers: &[Offer]) {
+        self.put_u32(offers.len() as u32);
+        for offer in offers {
+            self.push(offer.kind as u8);
+            self.put_u64(offer.size);
+            self.put_u64(offer.idle);
+        }
     }
 
     fn put_address(&mut self, address: SocketAddr) {
@@ -87,6 +106,25 @@ impl<'a> Taker<'a> {
 
     pub(crate) fn loan(&mut self) -> Option<LoanId> {
         self.u64().map(LoanId)
+    }
+
+    fn kind(&mut self) -> Option<Kind> {
+        Kind::ALL.get(usize::from(self.u8()?)).copied()
+    }
+
+    pub(crate) fn share(&mut self) -> Option<Share> {
+        let (kind, amount) = (self.kind()?, self.u64()?);
+        Some(Share { kind, amount })
+    }
+
+    /// Of each kind one at most, in their order.
+    pub(crate) fn offers(&mut self) -> Option<Vec<Offer>> {
+        let offers = self.list(17, |from| {
+            let (kind, size, idle) = (from.kind()?, from.u64()?, from.u64()?);
+            Some(Offer { kind, size, idle })
+        })?;
+        let is_in_order = offers.windows(2).all(|two| two[0].kind < two[1].kind);
+        is_in_order.then_some(offers)
     }
 
     pub(crate) fn text(&mut self) -> Option<&'a str> {

@@ -5,6 +5,7 @@ use super::message::{APART_MAX, bounded};
 use super::reason::{NotLent, Reason};
 use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
+use crate::resource::Share;
 use std::net::SocketAddr;
 
 /// A donor that speaks TLS.
@@ -20,11 +21,11 @@ pub struct SealedBy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the docs of variants say what they are")]
 pub enum Local {
-    /// A borrower asks for so many bytes; the number is its own. They are to be of another donor
-    /// than these loans of its are, [`APART_MAX`] at most.
+    /// A borrower asks for so much; the number is its own. It is to be of another donor than these
+    /// loans of its are, [`APART_MAX`] at most.
     Borrow {
         request: u32,
-        bytes: u64,
+        share: Share,
         apart: Vec<LoanId>,
     },
     /// A borrower asks whether a loan still stands.
@@ -35,7 +36,7 @@ pub enum Local {
     Lent {
         request: u32,
         loan: LoanId,
-        bytes: u64,
+        share: Share,
         key: LoanKey,
         donor: SocketAddr,
         sealed: Option<Box<SealedBy>>,
@@ -74,14 +75,14 @@ impl Local {
             Local::Lent {
                 request,
                 loan,
-                bytes,
+                share,
                 key,
                 donor,
                 sealed,
             } => {
                 put(4, loan);
                 out.put_u32(*request);
-                out.put_u64(*bytes);
+                out.put_share(*share);
                 out.extend_from_slice(&key.0);
                 out.put_address(*donor);
                 out.put_text(sealed.as_ref().map_or("", |by| by.node.as_str()));
@@ -91,12 +92,12 @@ impl Local {
             }
             Local::Borrow {
                 request,
-                bytes,
+                share,
                 apart,
             } => {
                 out.push(1);
                 out.put_u32(*request);
-                out.put_u64(*bytes);
+                out.put_share(*share);
                 out.put_loans(apart);
             }
             Local::NotLent { request, why } => {
@@ -114,7 +115,7 @@ impl Local {
         let message = match from.u8()? {
             1 => Local::Borrow {
                 request: from.u32()?,
-                bytes: from.u64()?,
+                share: from.share()?,
                 apart: bounded(from.list(8, Taker::loan)?, APART_MAX)?,
             },
             2 => Local::Renew { loan: loan(from)? },
@@ -122,7 +123,7 @@ impl Local {
             4 => Local::Lent {
                 loan: loan(from)?,
                 request: from.u32()?,
-                bytes: from.u64()?,
+                share: from.share()?,
                 key: LoanKey(from.array()?),
                 donor: from.address()?,
                 sealed: match from.name()? {

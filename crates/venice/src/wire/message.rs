@@ -11,7 +11,7 @@
 //!   Hello, Register ------------------------>
 //!     <------------------------------------- Registered, ProbeKey, as above
 //!
-//!   Heartbeat(idle, links) ----------------->                             again and again
+//!   Heartbeat(offers, links) --------------->                             again and again
 //!     <------------------------------------- Heard
 //!
 //!   borrower: Borrow ----------------------->
@@ -26,6 +26,8 @@
 //!     <------------------------------------- borrower: ReclaimWanted
 //!   donor: Revoked ------------------------->                             where that took too long
 //!     <------------------------------------- borrower: Broken
+//!
+//!   Leaving -------------------------------->                             a node ends as it should
 //! ```
 //!
 //! A connection brings messages in order and once, or ends. What was lost with one is made up for
@@ -36,11 +38,12 @@ use super::reason::{NotLent, Reason, TurnedAway};
 use super::register::{LinkReport, NODES_MAX, PeerNode, Register};
 use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
+use crate::resource::{Offer, Share};
 use crate::secret::{Nonce, ProbeKey, Proof};
 use std::net::SocketAddr;
 
 /// The version of these messages.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Loans of one program whose donors another loan is to be apart from, at most.
 pub const APART_MAX: usize = 8;
@@ -62,13 +65,16 @@ pub enum Message {
     Away(TurnedAway),
     /// See [`Register`].
     Register(Register),
-    /// A node is there, has so much idle, and its links are so.
-    Heartbeat { idle: u64, links: Vec<LinkReport> },
+    /// A node is there, has so much of each kind, and its links are so.
+    Heartbeat {
+        offers: Vec<Offer>,
+        links: Vec<LinkReport>,
+    },
     /// A node asks for a loan; the number is its own. It is to be of another donor than these
     /// loans are, [`APART_MAX`] at most.
     Borrow {
         request: u64,
-        bytes: u64,
+        share: Share,
         apart: Vec<LoanId>,
     },
     /// A borrower needs a loan no more.
@@ -92,7 +98,7 @@ pub enum Message {
     /// A donor is asked to lend.
     Grant {
         loan: LoanId,
-        bytes: u64,
+        share: Share,
         key: LoanKey,
     },
     /// A donor is told that a loan is over.
@@ -101,7 +107,7 @@ pub enum Message {
     Lent {
         request: u64,
         loan: LoanId,
-        bytes: u64,
+        share: Share,
         key: LoanKey,
         donor: SocketAddr,
         sealed_by: Option<NodeName>,
@@ -116,6 +122,8 @@ pub enum Message {
     Heard,
     /// What nodes prove datagrams of link tests by.
     ProbeKey { key: ProbeKey },
+    /// A node ends, and lends nothing any more.
+    Leaving,
 }
 
 impl Message {
@@ -144,18 +152,20 @@ impl Message {
                 out.push(5);
                 register.put(out);
             }
-            Message::Heartbeat { idle, links } => {
+            Message::Heartbeat { offers, links } => {
                 out.push(6);
-                out.put_u64(*idle);
+                out.put_offers(offers);
                 out.put_u32(links.len() as u32);
                 links.iter().for_each(|link| link.put(out));
             }
             Message::Borrow {
                 request,
-                bytes,
+                share,
                 apart,
             } => {
-                put_two(out, 7, *request, *bytes);
+                out.push(7);
+                out.put_u64(*request);
+                out.put_share(*share);
                 out.put_loans(apart);
             }
             Message::GiveBack { loan } => put_loan(out, 8, *loan),
@@ -189,21 +199,22 @@ impl Message {
                     out.put_address(peer.probe);
                 }
             }
-            Message::Grant { loan, bytes, key } => {
-                put_two(out, 15, loan.0, *bytes);
+            Message::Grant { loan, share, key } => {
+                put_loan(out, 15, *loan);
+                out.put_share(*share);
                 out.extend_from_slice(&key.0);
             }
             Message::Revoke { loan } => put_loan(out, 16, *loan),
             Message::Lent {
                 request,
                 loan,
-                bytes,
+                share,
                 key,
                 donor,
                 sealed_by,
             } => {
                 put_two(out, 17, *request, loan.0);
-                out.put_u64(*bytes);
+                out.put_share(*share);
                 out.extend_from_slice(&key.0);
                 out.put_address(*donor);
                 // No node has a name of no letters.
@@ -227,6 +238,7 @@ impl Message {
                 out.extend_from_slice(&key.0);
             }
             Message::Heard => out.push(22),
+            Message::Leaving => out.push(23),
         }
     }
 
@@ -249,12 +261,12 @@ impl Message {
             4 => Message::Away(TurnedAway::take(from)?),
             5 => Message::Register(Register::take(from)?),
             6 => Message::Heartbeat {
-                idle: from.u64()?,
+                offers: from.offers()?,
                 links: bounded(from.list(25, LinkReport::take)?, NODES_MAX)?,
             },
             7 => Message::Borrow {
                 request: from.u64()?,
-                bytes: from.u64()?,
+                share: from.share()?,
                 apart: bounded(from.list(8, Taker::loan)?, APART_MAX)?,
             },
             8 => Message::GiveBack { loan: from.loan()? },
@@ -281,14 +293,14 @@ impl Message {
             14 => Message::Peers(bounded(from.list(21, PeerNode::take)?, NODES_MAX)?),
             15 => Message::Grant {
                 loan: from.loan()?,
-                bytes: from.u64()?,
+                share: from.share()?,
                 key: LoanKey(from.array()?),
             },
             16 => Message::Revoke { loan: from.loan()? },
             17 => Message::Lent {
                 request: from.u64()?,
                 loan: from.loan()?,
-                bytes: from.u64()?,
+                share: from.share()?,
                 key: LoanKey(from.array()?),
                 donor: from.address()?,
                 sealed_by: from.name()?,
@@ -309,6 +321,7 @@ impl Message {
                 key: ProbeKey(from.array()?),
             },
             22 => Message::Heard,
+            23 => Message::Leaving,
             _ => return None,
         };
         taker.0.is_empty().then_some(message)

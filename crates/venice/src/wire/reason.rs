@@ -1,6 +1,7 @@
 //! Why loans end, why nothing is lent, and why nodes are turned away.
 
 use super::bytes::{Put, Taker};
+use crate::resource::{Kind, Share};
 use std::fmt;
 
 /// Why a loan ended.
@@ -57,7 +58,7 @@ impl fmt::Display for Reason {
             Reason::GivenBack => "the borrower gave it back",
             Reason::BorrowerGone => "the borrower's node is gone",
             Reason::DonorGone => "the donor's node is gone, and what was kept there with it",
-            Reason::DonorNeedsIt => "the donor needs its memory, and did not get it back in time",
+            Reason::DonorNeedsIt => "the donor needs it itself, and did not get it back in time",
             Reason::NotKnown => "one of its ends does not know it, such as after a restart",
             Reason::NoAnswer => "the donor did not answer in time",
         })
@@ -67,10 +68,10 @@ impl fmt::Display for Reason {
 /// Why nothing is lent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotLent {
-    /// No node has so much left; the most that any has, in bytes.
+    /// No node has so much left.
     NoRoom {
-        /// Of the node that has most.
-        most: u64,
+        /// What the node has that has most.
+        most: Share,
     },
     /// As many loans are there as may be.
     TooMany,
@@ -86,40 +87,52 @@ pub enum NotLent {
 
 impl NotLent {
     pub(super) fn put(self, out: &mut Vec<u8>) {
-        let (kind, most) = match self {
-            NotLent::NoRoom { most } => (0, most),
-            NotLent::TooMany => (1, 0),
-            NotLent::NoDisk => (2, 0),
-            NotLent::NoMonitor => (3, 0),
-            NotLent::AgentEnds => (4, 0),
-            NotLent::Plain => (5, 0),
-        };
-        out.push(kind);
-        out.put_u64(most);
+        out.push(match self {
+            NotLent::NoRoom { .. } => 0,
+            NotLent::TooMany => 1,
+            NotLent::NoDisk => 2,
+            NotLent::NoMonitor => 3,
+            NotLent::AgentEnds => 4,
+            NotLent::Plain => 5,
+        });
+        if let NotLent::NoRoom { most } = self {
+            out.put_share(most);
+        }
     }
 
     pub(super) fn take(taker: &mut Taker<'_>) -> Option<NotLent> {
-        match (taker.u8()?, taker.u64()?) {
-            (0, most) => Some(NotLent::NoRoom { most }),
-            (1, 0) => Some(NotLent::TooMany),
-            (2, 0) => Some(NotLent::NoDisk),
-            (3, 0) => Some(NotLent::NoMonitor),
-            (4, 0) => Some(NotLent::AgentEnds),
-            (5, 0) => Some(NotLent::Plain),
-            _ => None,
-        }
+        Some(match taker.u8()? {
+            0 => NotLent::NoRoom {
+                most: taker.share()?,
+            },
+            1 => NotLent::TooMany,
+            2 => NotLent::NoDisk,
+            3 => NotLent::NoMonitor,
+            4 => NotLent::AgentEnds,
+            5 => NotLent::Plain,
+            _ => return None,
+        })
     }
 }
 
 impl fmt::Display for NotLent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotLent::NoRoom { most: 0 } => f.write_str("no other node has memory to lend"),
             NotLent::NoRoom { most } => {
-                write!(
-                    f,
-                    "no other node has so much to lend; the most is {most} bytes"
-                )
+                let what = match most.kind {
+                    Kind::Memory => "memory",
+                    Kind::Fft => "an accelerator fft",
+                    Kind::Aes => "an accelerator aes",
+                    Kind::Device => "a device",
+                };
+                match (most.kind, most.amount) {
+                    (_, 0) => write!(f, "no other node has {what} to lend"),
+                    (Kind::Memory, bytes) => write!(
+                        f,
+                        "no other node has so much to lend; the most is {bytes} bytes"
+                    ),
+                    _ => write!(f, "no other node has {what} that nobody shares; share one"),
+                }
             }
             NotLent::TooMany => f.write_str("there are as many loans as may be; give some back"),
             NotLent::NoDisk => f.write_str(

@@ -3,6 +3,7 @@
 use super::bytes::{Put, Taker};
 use crate::loan::LoanId;
 use crate::name::{NAME_MAX, NodeName};
+use crate::resource::{Offer, Share};
 use std::net::SocketAddr;
 
 /// Nodes of a monitor.
@@ -21,12 +22,10 @@ pub struct Register {
     pub place: String,
     /// Where its agent answers link tests of others.
     pub probe: SocketAddr,
-    /// The most that it lends, in bytes.
-    pub size: u64,
-    /// What of that is idle now.
-    pub idle: u64,
-    /// What it lends: loans and their bytes.
-    pub lent: Vec<(LoanId, u64)>,
+    /// What it can lend, of each kind once, in their order.
+    pub offers: Vec<Offer>,
+    /// What it lends.
+    pub lent: Vec<(LoanId, Share)>,
     /// What it borrows.
     pub borrowed: Vec<LoanId>,
 }
@@ -69,12 +68,11 @@ impl Register {
         out.put_u64(self.incarnation);
         out.put_text(&self.place);
         out.put_address(self.probe);
-        out.put_u64(self.size);
-        out.put_u64(self.idle);
+        out.put_offers(&self.offers);
         out.put_u32(self.lent.len() as u32);
-        for (loan, bytes) in &self.lent {
+        for (loan, share) in &self.lent {
             out.put_u64(loan.0);
-            out.put_u64(*bytes);
+            out.put_share(*share);
         }
         out.put_u32(self.borrowed.len() as u32);
         self.borrowed.iter().for_each(|loan| out.put_u64(loan.0));
@@ -86,9 +84,8 @@ impl Register {
             incarnation: from.u64()?,
             place: from.text().filter(|text| is_place(text))?.to_owned(),
             probe: from.address()?,
-            size: from.u64()?,
-            idle: from.u64()?,
-            lent: from.list(16, |from| Some((from.loan()?, from.u64()?)))?,
+            offers: from.offers()?,
+            lent: from.list(17, |from| Some((from.loan()?, from.share()?)))?,
             borrowed: from.list(8, Taker::loan)?,
         };
         let most = register.lent.len().max(register.borrowed.len());

@@ -2,6 +2,7 @@ use super::probe::{Kind, Probe};
 use super::*;
 use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
+use crate::resource::{self, Offer, Share};
 use crate::secret::{ProbeKey, Secret};
 use proptest::collection::vec;
 use proptest::option::of;
@@ -31,13 +32,28 @@ fn key() -> impl Strategy<Value = LoanKey> {
     any::<[u8; 32]>().prop_map(LoanKey)
 }
 
+fn share() -> impl Strategy<Value = Share> {
+    let kind = (0..resource::Kind::ALL.len()).prop_map(|index| resource::Kind::ALL[index]);
+    (kind, any::<u64>()).prop_map(|(kind, amount)| Share { kind, amount })
+}
+
+fn offers() -> impl Strategy<Value = Vec<Offer>> {
+    let amounts = any::<[(bool, u64, u64); resource::Kind::ALL.len()]>();
+    amounts.prop_map(|amounts| {
+        let all = resource::Kind::ALL.into_iter().zip(amounts);
+        let there = all.filter(|(_, (is_there, ..))| *is_there);
+        let offer = |(kind, (_, size, idle))| Offer { kind, size, idle };
+        there.map(offer).collect()
+    })
+}
+
 fn reason() -> impl Strategy<Value = Reason> {
     (0..Reason::ALL.len()).prop_map(|index| Reason::ALL[index])
 }
 
 fn not_lent() -> impl Strategy<Value = NotLent> {
     prop_oneof![
-        any::<u64>().prop_map(|most| NotLent::NoRoom { most }),
+        share().prop_map(|most| NotLent::NoRoom { most }),
         Just(NotLent::TooMany),
         Just(NotLent::NoDisk),
         Just(NotLent::NoMonitor),
@@ -72,21 +88,19 @@ fn register() -> impl Strategy<Value = Register> {
         "([a-z0-9]{1,5}(/[a-z0-9]{1,5}){0,3})?",
         address(),
     );
-    let memory = (any::<u64>(), any::<u64>());
     (
         node,
-        memory,
-        vec((loan(), any::<u64>()), 0..9),
+        offers(),
+        vec((loan(), share()), 0..9),
         vec(loan(), 0..9),
     )
         .prop_map(
-            |((name, incarnation, place, probe), (size, idle), lent, borrowed)| Register {
+            |((name, incarnation, place, probe), offers, lent, borrowed)| Register {
                 name,
                 incarnation,
                 place,
                 probe,
-                size,
-                idle,
+                offers,
                 lent,
                 borrowed,
             },
@@ -112,6 +126,7 @@ fn message() -> impl Strategy<Value = Message> {
         .prop_map(Message::Away),
         register().prop_map(Message::Register),
         Just(Message::Heard),
+        Just(Message::Leaving),
         any::<u32>().prop_map(|heartbeat_ms| Message::Registered { heartbeat_ms }),
         any::<[u8; 32]>().prop_map(|key| Message::ProbeKey { key: ProbeKey(key) }),
         vec((name(), address()), 0..9).prop_map(|peers| {
@@ -122,15 +137,11 @@ fn message() -> impl Strategy<Value = Message> {
                     .collect(),
             )
         }),
-        (any::<u64>(), vec(link(), 0..9))
-            .prop_map(|(idle, links)| Message::Heartbeat { idle, links }),
+        (offers(), vec(link(), 0..9))
+            .prop_map(|(offers, links)| Message::Heartbeat { offers, links }),
     ];
     let donors = prop_oneof![
-        (loan(), any::<u64>(), key()).prop_map(|(loan, bytes, key)| Message::Grant {
-            loan,
-            bytes,
-            key
-        }),
+        (loan(), share(), key()).prop_map(|(loan, share, key)| Message::Grant { loan, share, key }),
         (loan(), address(), any::<bool>()).prop_map(|(loan, address, is_sealed)| {
             Message::Granted {
                 loan,
@@ -145,22 +156,29 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(loan, within_ms)| Message::Reclaiming { loan, within_ms }),
     ];
     let borrowers = prop_oneof![
-        (any::<(u64, u64)>(), apart()).prop_map(|((request, bytes), apart)| Message::Borrow {
+        (any::<u64>(), share(), apart()).prop_map(|(request, share, apart)| Message::Borrow {
             request,
-            bytes,
+            share,
             apart
         }),
         loan().prop_map(|loan| Message::GiveBack { loan }),
-        (any::<(u64, u64)>(), loan(), key(), address(), of(name())).prop_map(
-            |((request, bytes), loan, key, donor, sealed_by)| Message::Lent {
-                request,
-                loan,
-                bytes,
-                key,
-                donor,
-                sealed_by
-            }
-        ),
+        (
+            (any::<u64>(), share()),
+            loan(),
+            key(),
+            address(),
+            of(name())
+        )
+            .prop_map(
+                |((request, share), loan, key, donor, sealed_by)| Message::Lent {
+                    request,
+                    loan,
+                    share,
+                    key,
+                    donor,
+                    sealed_by
+                }
+            ),
         (any::<u64>(), not_lent()).prop_map(|(request, why)| Message::NotLent { request, why }),
         (loan(), reason()).prop_map(|(loan, why)| Message::Broken { loan, why }),
         (loan(), any::<u32>())
@@ -175,24 +193,24 @@ fn sealed_by() -> impl Strategy<Value = Box<SealedBy>> {
 
 fn local() -> impl Strategy<Value = Local> {
     prop_oneof![
-        (any::<(u32, u64)>(), apart()).prop_map(|((request, bytes), apart)| Local::Borrow {
+        (any::<u32>(), share(), apart()).prop_map(|(request, share, apart)| Local::Borrow {
             request,
-            bytes,
+            share,
             apart
         }),
         loan().prop_map(|loan| Local::Renew { loan }),
         loan().prop_map(|loan| Local::GiveBack { loan }),
         (
-            any::<(u32, u64)>(),
+            (any::<u32>(), share()),
             loan(),
             key(),
             address(),
             of(sealed_by())
         )
-            .prop_map(|((request, bytes), loan, key, donor, sealed)| Local::Lent {
+            .prop_map(|((request, share), loan, key, donor, sealed)| Local::Lent {
                 request,
                 loan,
-                bytes,
+                share,
                 key,
                 donor,
                 sealed
@@ -237,7 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_message_or_garbage(mut bytes in vec(any::<u8>(), 0..200), kind in 0_u8..24) {
+    fn any_bytes_are_a_message_or_garbage(mut bytes in vec(any::<u8>(), 0..200), kind in 0_u8..25) {
         let _ = first::<Message>(&bytes, MESSAGE_MAX);
         let _ = Message::take_from(&bytes);
         let _ = Local::take_from(&bytes);
@@ -255,7 +273,7 @@ proptest! {
 fn a_list_is_no_longer_than_what_is_there() {
     // A heartbeat with four thousand million links, of which none is there.
     let mut said = vec![6];
-    said.extend_from_slice(&[0; 8]);
+    said.extend_from_slice(&[0; 4]);
     said.extend_from_slice(&u32::MAX.to_le_bytes());
     assert_eq!(Message::take_from(&said), None);
 }
@@ -270,16 +288,40 @@ fn a_length_beyond_what_may_be_is_refused_before_it_is_there() {
 }
 
 #[test]
+fn a_kind_is_offered_once() {
+    let offer = |kind| Offer {
+        kind,
+        size: 1,
+        idle: 1,
+    };
+    for kinds in [
+        [resource::Kind::Aes; 2],
+        [resource::Kind::Aes, resource::Kind::Fft],
+    ] {
+        let offers = kinds.map(offer).to_vec();
+        let mut bytes = Vec::new();
+        let links = Vec::new();
+        put(&Message::Heartbeat { offers, links }, &mut bytes);
+        assert_eq!(first::<Message>(&bytes, MESSAGE_MAX), Err(Garbage::Unread));
+    }
+}
+
+#[test]
 fn the_longest_messages_fit() {
     let name: NodeName = "x".repeat(64).parse().expect("a name");
+    let offer = |kind| Offer {
+        kind,
+        size: 1,
+        idle: 1,
+    };
+    let offers: Vec<Offer> = resource::Kind::ALL.map(offer).to_vec();
     let register = Register {
         name: name.clone(),
         incarnation: 1,
         place: "x".repeat(64),
         probe: ([127, 0, 0, 1], 1).into(),
-        size: 1,
-        idle: 1,
-        lent: vec![(LoanId(1), 1); NODE_LOANS_MAX],
+        offers: offers.clone(),
+        lent: vec![(LoanId(1), Share::memory(1)); NODE_LOANS_MAX],
         borrowed: vec![LoanId(1); NODE_LOANS_MAX],
     };
     let link = LinkReport {
@@ -291,7 +333,7 @@ fn the_longest_messages_fit() {
     };
     let links = vec![link; NODES_MAX];
     round_trip_once(&Message::Register(register));
-    round_trip_once(&Message::Heartbeat { idle: 1, links });
+    round_trip_once(&Message::Heartbeat { offers, links });
 }
 
 fn round_trip_once(message: &Message) {

@@ -5,10 +5,11 @@
 use super::mirrored::{Busy, kills};
 use super::{MIB, NEVER, is_possible};
 use rhythm_venice::agent::client::Client;
-use rhythm_venice::agent::{self, Lender, LendsNothing, NoRoom};
+use rhythm_venice::agent::{self, Lender, Lenders, NoRoom};
 use rhythm_venice::loan::{LoanId, LoanKey};
 use rhythm_venice::memory::donor::Donor;
 use rhythm_venice::monitor::{self, policy::ByDistanceAndLoad};
+use rhythm_venice::resource::Share;
 use rhythm_venice::secret::Secret;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -35,8 +36,8 @@ fn secret() -> Secret {
 struct Shared(Arc<Donor>);
 
 impl Lender for Shared {
-    fn grant(&mut self, loan: LoanId, bytes: u64, key: &LoanKey) -> Result<SocketAddr, NoRoom> {
-        let granted = self.0.grant(loan, bytes, key.clone());
+    fn grant(&mut self, loan: LoanId, share: Share, key: &LoanKey) -> Result<SocketAddr, NoRoom> {
+        let granted = self.0.grant(loan, share.amount, key.clone());
         granted.map_err(|_| NoRoom).map(|()| self.0.addresses()[0])
     }
 
@@ -44,9 +45,10 @@ impl Lender for Shared {
         self.0.revoke(loan);
     }
 
-    fn lent(&self) -> Vec<(LoanId, u64)> {
+    fn lent(&self) -> Vec<(LoanId, Share)> {
         let lent = self.0.lent().into_iter();
-        lent.map(|(loan, bytes, _)| (loan, bytes)).collect()
+        lent.map(|(loan, bytes, _)| (loan, Share::memory(bytes)))
+            .collect()
     }
 }
 
@@ -80,7 +82,7 @@ impl Cluster {
             folder,
             monitor: Some(monitor),
         };
-        cluster.borrower = Some(cluster.agent("borrower", 0, LendsNothing));
+        cluster.borrower = Some(cluster.agent("borrower", 0, Lenders::default()));
         for number in 0..lenders {
             let donor = Donor::start(any_port(), LENT).expect("a donor");
             let donor = Arc::new(donor);
@@ -101,7 +103,7 @@ impl Cluster {
                 monitors: 1,
                 place: String::new(),
                 probe: any_port(),
-                size,
+                lends: vec![Share::memory(size)],
                 keep_free: 0,
                 reclaim_within: WITHIN,
                 borrow_within: Duration::from_secs(10),
@@ -133,7 +135,7 @@ impl Cluster {
                 .iter()
                 .map(|it: &agent::client::Borrowed| it.loan)
                 .collect();
-            if let Ok(loan) = asker.borrow(4096, &apart, NEVER) {
+            if let Ok(loan) = asker.borrow(Share::memory(4096), &apart, NEVER) {
                 loans.push(loan);
             }
             assert!(start.elapsed() < NEVER, "they do not lend");

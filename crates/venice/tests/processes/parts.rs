@@ -8,6 +8,7 @@ use rhythm_venice::agent::client::Client;
 use rhythm_venice::agent::{self, Lender, NoRoom};
 use rhythm_venice::loan::{LoanId, LoanKey};
 use rhythm_venice::monitor::{self, policy::ByDistanceAndLoad};
+use rhythm_venice::resource::Share;
 use rhythm_venice::secret::Secret;
 use std::io::Read;
 use std::net::SocketAddr;
@@ -26,11 +27,11 @@ pub(crate) const LEASE: u64 = 3;
 
 /// A list of what is lent.
 #[derive(Default)]
-struct List(Vec<(LoanId, u64)>);
+struct List(Vec<(LoanId, Share)>);
 
 impl Lender for List {
-    fn grant(&mut self, loan: LoanId, bytes: u64, _: &LoanKey) -> Result<SocketAddr, NoRoom> {
-        self.0.push((loan, bytes));
+    fn grant(&mut self, loan: LoanId, share: Share, _: &LoanKey) -> Result<SocketAddr, NoRoom> {
+        self.0.push((loan, share));
         Ok(([127, 0, 0, 1], 9).into())
     }
 
@@ -38,7 +39,7 @@ impl Lender for List {
         self.0.retain(|(id, _)| *id != loan);
     }
 
-    fn lent(&self) -> Vec<(LoanId, u64)> {
+    fn lent(&self) -> Vec<(LoanId, Share)> {
         self.0.clone()
     }
 }
@@ -105,7 +106,7 @@ fn agent(name: &str, monitors: &str, socket: &str, key: &str) {
             monitors: monitors.len(),
             place: String::new(),
             probe: any_port(),
-            size: SIZE,
+            lends: vec![Share::memory(SIZE)],
             keep_free: 0,
             reclaim_within: Duration::from_millis(500),
             borrow_within: Duration::from_secs(10),
@@ -139,7 +140,7 @@ fn borrower(socket: &str, bytes: &str) {
     let client = Client::connect(Path::new(socket)).expect("an agent");
     let bytes = bytes.parse().expect("a number");
     let borrowed = client
-        .borrow(bytes, Duration::from_secs(20))
+        .borrow(Share::memory(bytes), Duration::from_secs(20))
         .expect("a loan");
     stay(&borrowed.loan.to_string());
 }
@@ -151,7 +152,7 @@ fn accelerators(key: &str) {
         accelerators: Kind::ALL.map(|kind| (kind, 1)).to_vec(),
         memory: 64 << 20,
         connections: 8,
-        key: LoanKey([key.parse().expect("a byte"); 32]),
+        offer: Some(LoanKey([key.parse().expect("a byte"); 32])),
     };
     let donor = Accelerators::start(&options).expect("a donor");
     stay(&donor.address().to_string());

@@ -3,6 +3,7 @@
 use super::cluster::{Cluster, NAMES, get, list};
 use super::parts::SIZE;
 use rhythm_venice::agent::client::{BorrowError, Client, Event};
+use rhythm_venice::resource::Share;
 use rhythm_venice::wire::{NotLent, Reason, VERSION};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -53,8 +54,13 @@ fn lender(status: &Value) -> usize {
 fn what_is_borrowed_is_given_back() {
     let cluster = Cluster::start();
     let client = client(&cluster, 0);
-    let borrowed = client.borrow(4096, PATIENCE).expect("a loan");
-    assert_eq!((borrowed.bytes, borrowed.donor.port()), (4096, 9));
+    let borrowed = client
+        .borrow(Share::memory(4096), PATIENCE)
+        .expect("a loan");
+    assert_eq!(
+        (borrowed.share, borrowed.donor.port()),
+        (Share::memory(4096), 9)
+    );
     let status = cluster.status();
     let [row] = list(&status, "rat") else {
         panic!("one loan: {status:#}");
@@ -71,7 +77,9 @@ fn what_is_borrowed_is_given_back() {
     );
     assert!(client.renew(borrowed.loan, PATIENCE).expect("an answer"));
     // Two at a time have two keys.
-    let other = client.borrow(4096, PATIENCE).expect("a loan");
+    let other = client
+        .borrow(Share::memory(4096), PATIENCE)
+        .expect("a loan");
     assert!(other.loan != borrowed.loan && other.key != borrowed.key);
     let loan = borrowed.loan;
     drop((borrowed, other));
@@ -118,14 +126,18 @@ fn a_borrower_that_is_killed_has_given_back() {
 fn a_donor_that_is_killed_is_told_of() {
     let mut cluster = Cluster::start();
     let client = client(&cluster, 0);
-    let borrowed = client.borrow(4096, PATIENCE).expect("a loan");
+    let borrowed = client
+        .borrow(Share::memory(4096), PATIENCE)
+        .expect("a loan");
     let lender = lender(&cluster.status());
     cluster.agents[lender].take().expect("it runs").kill();
     let event = client.events().recv_timeout(PATIENCE).expect("an event");
     let (loan, why) = (borrowed.loan, Reason::DonorGone);
     assert_eq!(event, Event::Broken { loan, why });
     // Another lends, and the dead one when it is there again.
-    let _other = client.borrow(4096, PATIENCE).expect("a loan");
+    let _other = client
+        .borrow(Share::memory(4096), PATIENCE)
+        .expect("a loan");
     cluster.start_agent(lender, "key");
     cluster.until("it is there again", |status| list(status, "rrt").len() == 3);
 }
@@ -133,7 +145,11 @@ fn a_donor_that_is_killed_is_told_of() {
 fn loans_outlive_the_monitor() {
     let mut cluster = Cluster::start();
     let client = client(&cluster, 0);
-    let [kept, back] = [(); 2].map(|()| client.borrow(4096, PATIENCE).expect("a loan"));
+    let [kept, back] = [(); 2].map(|()| {
+        client
+            .borrow(Share::memory(4096), PATIENCE)
+            .expect("a loan")
+    });
     cluster.monitor.take().expect("it runs").kill();
     assert!(client.renew(kept.loan, PATIENCE).expect("an answer"));
     // What is given back while no monitor is there is back when one is.
@@ -147,7 +163,9 @@ fn loans_outlive_the_monitor() {
         rows.len() == 1 && rows[0]["standing"] == "live" && list(status, "rrt").len() == 3
     });
     assert_eq!(list(&status, "rat")[0]["loan"], kept.loan.0);
-    let next = client.borrow(4096, PATIENCE).expect("a loan");
+    let next = client
+        .borrow(Share::memory(4096), PATIENCE)
+        .expect("a loan");
     assert!(next.loan > last, "{} is a number that was used", next.loan);
     assert!(client.events().try_recv().is_err(), "nothing is broken");
     drop((kept, next));
@@ -157,7 +175,9 @@ fn loans_outlive_the_monitor() {
 fn a_donor_that_leaves_wants_all_back() {
     let mut cluster = Cluster::start();
     let client = client(&cluster, 0);
-    let borrowed = client.borrow(4096, PATIENCE).expect("a loan");
+    let borrowed = client
+        .borrow(Share::memory(4096), PATIENCE)
+        .expect("a loan");
     let lender = lender(&cluster.status());
     let start = Instant::now();
     cluster.agents[lender].take().expect("it runs").terminate();
@@ -170,21 +190,34 @@ fn a_donor_that_leaves_wants_all_back() {
     let broken = client.events().recv_timeout(PATIENCE).expect("an event");
     let why = Reason::DonorNeedsIt;
     assert_eq!(broken, Event::Broken { loan, why });
+    // It said that it left: it is gone at once, and was not taken for dead.
+    cluster.until("it is gone", |status| list(status, "nodes").len() == 2);
+    let monitor = cluster.monitor.as_ref().expect("it runs");
+    let admin = monitor.said.split(' ').nth(1).expect("an address");
+    let died = "rhythm_venice_monitor_nodes_died_total{} 0";
+    let told = get(admin, "/metrics");
+    assert!(told.contains(died), "{told}");
 }
 
 fn what_nobody_has_is_not_lent() {
     let cluster = Cluster::start();
     let client = client(&cluster, 0);
     for bytes in [SIZE + 1, u64::MAX, 0] {
-        match client.borrow(bytes, PATIENCE) {
-            Err(BorrowError::NotLent(NotLent::NoRoom { most })) => assert_eq!(most, SIZE),
+        match client.borrow(Share::memory(bytes), PATIENCE) {
+            Err(BorrowError::NotLent(NotLent::NoRoom { most })) => {
+                assert_eq!(most, Share::memory(SIZE));
+            }
             other => panic!("{bytes}: {other:?}"),
         }
     }
     // All of both others, but no byte more.
-    let [_one, _other] = [(); 2].map(|()| client.borrow(SIZE, PATIENCE).expect("a loan"));
-    match client.borrow(1, PATIENCE) {
-        Err(BorrowError::NotLent(NotLent::NoRoom { most: 0 })) => {}
+    let [_one, _other] = [(); 2].map(|()| {
+        client
+            .borrow(Share::memory(SIZE), PATIENCE)
+            .expect("a loan")
+    });
+    match client.borrow(Share::memory(1), PATIENCE) {
+        Err(BorrowError::NotLent(NotLent::NoRoom { most })) if most.amount == 0 => {}
         other => panic!("{other:?}"),
     }
 }
@@ -214,7 +247,9 @@ fn who_has_another_secret_is_no_node() {
 fn strangers_harm_nobody() {
     let cluster = Cluster::start();
     let client = client(&cluster, 0);
-    let borrowed = client.borrow(4096, PATIENCE).expect("a loan");
+    let borrowed = client
+        .borrow(Share::memory(4096), PATIENCE)
+        .expect("a loan");
     // A length that nothing may have, an unknown message, another version, and silence.
     let good = u8::try_from(VERSION).expect("a small number");
     let hello = |version: u8| [&[35, 0, 0, 0, 1, version, 0][..], &[0; 32]].concat();

@@ -3,10 +3,15 @@
 //! long nothing was lent.
 
 use super::cluster::{NAMES, PATIENCE, Process, get, list};
-use super::parts::SIZE;
+use super::parts::{LEASE, SIZE};
 use rhythm_etcd::testing::Members;
 use rhythm_venice::agent::client::{BorrowError, Borrowed, Client, Event};
+use rhythm_venice::identity::Authority;
 use rhythm_venice::loan::LoanId;
+use rhythm_venice::monitor::Settings;
+use rhythm_venice::monitor::policy::ByDistance;
+use rhythm_venice::monitor::server::{Options, Server, StatePlace, Trust};
+use rhythm_venice::resource::Share;
 use rhythm_venice::wire::NotLent;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -20,7 +25,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-pub(crate) const ALL: [(&str, fn()); 2] = [
+pub(crate) const ALL: [(&str, fn()); 3] = [
+    (
+        "a_monitor_that_is_no_spare_of_the_leader_ends_and_says_so",
+        a_monitor_that_is_no_spare_of_the_leader_ends_and_says_so,
+    ),
     (
         "a_spare_takes_over_from_a_leader_that_is_killed_or_stopped",
         a_spare_takes_over_from_a_leader_that_is_killed_or_stopped,
@@ -158,7 +167,7 @@ type Seen = Arc<Mutex<BTreeSet<LoanId>>>;
 
 /// Borrows; none: nobody led for too long.
 fn borrow(client: &Client, seen: &Seen) -> Option<Borrowed> {
-    match client.borrow(4096, PATIENCE) {
+    match client.borrow(Share::memory(4096), PATIENCE) {
         Ok(loan) => {
             let is_new = seen.lock().expect("nobody panics").insert(loan.loan);
             assert!(is_new, "{} is given twice", loan.loan);
@@ -305,4 +314,33 @@ fn a_spare_or_its_leader_goes_on_without_a_member_of_etcd() {
     assert_eq!(client.events().try_recv().ok(), None, "a loan is lost");
     drop(held);
     spares.until_all_is_back();
+}
+
+/// One whose agents show certificates, at the keys of those whose agents have a secret.
+fn a_monitor_that_is_no_spare_of_the_leader_ends_and_says_so() {
+    let spares = Spares::start(1);
+    let state = format!("etcd://{}", spares.etcd.place("venice"));
+    let authority = Authority::open(&spares.folder.path().join("authority"));
+    let authority = authority.expect("an authority");
+    let fingerprint = authority.fingerprint().to_string();
+    let server = Server::start(Options {
+        listen: ([127, 0, 0, 1], 0).into(),
+        state: StatePlace::new(&state, LEASE).expect("a place"),
+        trust: Trust::Authority(Box::new(authority)),
+        settings: Settings::default(),
+        policy: Box::new(ByDistance),
+        admin: None,
+        admin_hosts: Vec::new(),
+    });
+    let ended = server
+        .expect("it starts")
+        .join()
+        .expect_err("it is no spare");
+    let said = ended.to_string();
+    let wanted = ["no spare", "--key-file", &fingerprint];
+    assert!(wanted.iter().all(|text| said.contains(text)), "{said}");
+    // The others go on.
+    spares.until_led("nobody noticed", |status| {
+        list(status, "rrt").len() == NAMES.len()
+    });
 }

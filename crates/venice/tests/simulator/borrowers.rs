@@ -3,6 +3,7 @@
 use super::events::Event;
 use super::world::{Client, Mode, Node, World};
 use rhythm_venice::loan::LoanId;
+use rhythm_venice::resource::{Kind, Share};
 use rhythm_venice::wire::{APART_MAX, Local, Reason};
 use std::time::Duration;
 
@@ -38,8 +39,14 @@ impl World {
             }
             _ => {
                 let most = if self.random.u8(..10) == 0 { 200 } else { 40 };
-                let bytes = self.random.u64(1..most);
-                self.want(node, index, bytes);
+                let share = match self.random.u8(..3) {
+                    0 => {
+                        let kinds = [Kind::Fft, Kind::Aes, Kind::Device];
+                        Share::of_one(kinds[self.random.usize(..3)], self.random.bool())
+                    }
+                    _ => Share::memory(self.random.u64(1..most)),
+                };
+                self.want(node, index, share);
             }
         }
     }
@@ -56,7 +63,7 @@ impl World {
         self.nodes[node].clients.len() - 1
     }
 
-    pub(crate) fn want(&mut self, node: usize, index: usize, bytes: u64) {
+    pub(crate) fn want(&mut self, node: usize, index: usize, share: Share) {
         let client = &mut self.nodes[node].clients[index];
         if !std::mem::replace(&mut client.waits, true) {
             // Some want it of another than lends already.
@@ -67,7 +74,7 @@ impl World {
             let id = client.id;
             let borrow = Local::Borrow {
                 request: 1,
-                bytes,
+                share,
                 apart,
             };
             self.with_agent(node, |agent, now| agent.client_said(id, borrow, now));
@@ -91,12 +98,12 @@ impl World {
         let lent = self.counts.lent;
         let has_room = |node: &Node| {
             let memory = node.memory.lock().expect("one thread");
-            let taken: u64 = memory.loans.values().map(|(_, bytes)| bytes).sum();
-            taken < memory.size
+            let (size, taken) = memory.sums(Kind::Memory);
+            taken < size
         };
         if self.nodes.iter().skip(1).any(has_room) {
             let index = self.come(0);
-            self.want(0, index, 1);
+            self.want(0, index, Share::memory(1));
             self.run_for(Duration::from_secs(10));
             assert!(
                 self.counts.lent > lent,
@@ -113,7 +120,7 @@ impl World {
         match local {
             Local::Lent {
                 loan,
-                bytes,
+                share,
                 key,
                 donor,
                 ..
@@ -121,6 +128,7 @@ impl World {
                 of.waits = false;
                 of.loans.insert(loan);
                 self.counts.lent += 1;
+                self.counts.accelerators += u64::from(share.kind != Kind::Memory);
                 let known = self.told.insert(loan, (client, key.clone()));
                 assert!(known.is_none(), "{loan:?} is told to two borrowers");
                 let same = self.told.values().filter(|(_, other)| *other == key);
@@ -130,7 +138,7 @@ impl World {
                 let memory = lender.expect("a node").memory.lock().expect("one thread");
                 assert_eq!(memory.keys.get(&loan), Some(&key), "the key of {loan:?}");
                 if let Some((_, lent)) = memory.loans.get(&loan) {
-                    assert_eq!(*lent, bytes);
+                    assert_eq!(*lent, share);
                 }
                 assert_ne!(donor, self.nodes[node].at, "a node borrows of itself");
             }

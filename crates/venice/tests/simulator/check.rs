@@ -1,6 +1,7 @@
 //! What holds after every step.
 //!
-//! - No range of a donor's memory is in two loans, and no more is lent than there is.
+//! - No range of a donor's memory is in two loans, no accelerator is lent alone to two, or while
+//!   it is shared, and no more is lent than there is.
 //! - A loan's number is given to one donor and one borrower, ever; so is its key.
 //! - Where nothing is under way between a node and the monitor, these agree on what the node lends
 //!   and borrows: so what is in the table is at both ends, or is being undone.
@@ -11,6 +12,7 @@
 use super::monitors::{self, Part};
 use super::world::{Mode, World};
 use rhythm_venice::loan::LoanId;
+use rhythm_venice::resource::{Kind, Share};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -29,13 +31,17 @@ impl World {
         {
             let node = &self.nodes[index];
             let memory = node.memory.lock().expect("one thread");
-            let mut end = 0;
-            let mut ranges: Vec<_> = memory.loans.values().copied().collect();
-            ranges.sort();
-            for (at, bytes) in ranges {
-                assert!(at >= end, "a range of {} is lent twice", node.name);
-                end = at + bytes;
+            for kind in Kind::ALL {
+                let mut end = 0;
+                let mut ranges: Vec<_> = memory.of(kind).collect();
+                ranges.sort();
+                for (at, amount) in ranges {
+                    assert!(at >= end, "{kind}: {} lends it twice", node.name);
+                    end = at + amount;
+                }
             }
+            let jobs = [Kind::Fft, Kind::Aes, Kind::Device];
+            jobs.iter().for_each(|kind| memory.check_sharing(*kind));
             drop(memory);
             let Some(agent) = &node.agent else {
                 return;
@@ -82,17 +88,17 @@ impl World {
                 return;
             }
             let rows = || monitor.rat().rows();
-            let lent: BTreeSet<(LoanId, u64)> = status.lent.into_iter().collect();
-            let of_table: BTreeSet<(LoanId, u64)> = rows()
+            let lent: BTreeSet<(LoanId, Share)> = status.lent.into_iter().collect();
+            let of_table: BTreeSet<(LoanId, Share)> = rows()
                 .filter(|(_, loan)| loan.lender == node.name)
                 .inspect(|(id, loan)| assert!(loan.is_live(), "{id:?} hangs: {loan:?}"))
-                .map(|(id, loan)| (id, loan.bytes))
+                .map(|(id, loan)| (id, loan.share))
                 .collect();
             assert_eq!(lent, of_table, "what {} lends", node.name);
-            let borrowed: BTreeSet<(LoanId, u64)> = status.borrowed.into_iter().collect();
-            let of_table: BTreeSet<(LoanId, u64)> = rows()
+            let borrowed: BTreeSet<(LoanId, Share)> = status.borrowed.into_iter().collect();
+            let of_table: BTreeSet<(LoanId, Share)> = rows()
                 .filter(|(_, loan)| loan.borrower == node.name && loan.is_live())
-                .map(|(id, loan)| (id, loan.bytes))
+                .map(|(id, loan)| (id, loan.share))
                 .collect();
             assert_eq!(borrowed, of_table, "what {} borrows", node.name);
             // And so do its borrowers, to whom nothing is ever under way.
@@ -122,14 +128,24 @@ impl World {
                 "{} did not get back {memory:?}",
                 node.name
             );
-            let size = memory.size;
+            let sizes = memory.sizes.clone();
             drop(memory);
             let agent = node.agent.as_ref().expect("it is there");
             let status = agent.status(self.now);
             assert!(status.is_registered, "{} is not registered", node.name);
-            assert_eq!(status.idle, size, "{} lends all again", node.name);
-            let row = monitor.rrt().get(&node.name).expect("it is registered");
-            assert_eq!(row.free(), size, "the monitor knows of it");
+            assert_eq!(
+                status.offers.len(),
+                sizes.len(),
+                "{} lends all kinds",
+                node.name
+            );
+            for offer in status.offers {
+                let size = sizes[&offer.kind];
+                assert_eq!(offer.idle, size, "{} lends all again", node.name);
+                let row = monitor.rrt().get(&node.name, offer.kind);
+                let row = row.expect("it is registered");
+                assert_eq!(row.free(), size, "the monitor knows of it");
+            }
         }
         assert!(self.kept.lock().expect("one thread").loans.is_empty());
         let mut etcd = self.etcd.lock().expect("one thread");

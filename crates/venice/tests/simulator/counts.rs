@@ -5,6 +5,8 @@
 pub(crate) struct Counts {
     pub(crate) steps: u64,
     pub(crate) lent: u64,
+    /// Of these, of what does jobs.
+    pub(crate) accelerators: u64,
     pub(crate) not_lent: u64,
     pub(crate) broken: u64,
     pub(crate) given_back: u64,
@@ -37,6 +39,7 @@ impl Counts {
     pub(crate) fn add(&mut self, more: &Counts) {
         self.steps += more.steps;
         self.lent += more.lent;
+        self.accelerators += more.accelerators;
         self.not_lent += more.not_lent;
         self.broken += more.broken;
         self.given_back += more.given_back;

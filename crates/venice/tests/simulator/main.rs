@@ -4,7 +4,7 @@
 //! the same. There is one monitor with a disk, or there are two that share their state in etcd, are
 //! stopped for a while, and are not answered in time, or told that there is no room, or that they
 //! have a lease by one who leads etcd no more. Monitors and agents are the real ones; what lends is
-//! a model of a memory, and etcd one of keys and leases.
+//! a model of a memory and accelerators, and etcd one of keys and leases.
 //!
 //! `VENICE_SEEDS=10000 cargo test -p rhythm-venice --test simulator` runs so many; `VENICE_FIRST`
 //! says from where, and `VENICE_SEED=4711` replays one. What holds is in `check.rs`.
@@ -63,6 +63,7 @@ fn nothing_is_given_twice_and_all_comes_back() {
     });
     let counts = [
         all.lent,
+        all.accelerators,
         all.not_lent,
         all.broken,
         all.given_back,

@@ -54,6 +54,7 @@ pub(crate) fn place(monitor: usize) -> Place {
     Place {
         agents: ([10, 1, 0, monitor as u8], 7200).into(),
         admin: None,
+        trusted: None,
     }
 }
 

@@ -11,6 +11,7 @@ use rhythm_venice::agent::{self, Agent};
 use rhythm_venice::loan::{LoanId, LoanKey};
 use rhythm_venice::monitor::keeper::{Keeper, NotKept, Record, State};
 use rhythm_venice::name::NodeName;
+use rhythm_venice::resource::{Kind, Share};
 use rhythm_venice::secret::Secret;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -156,8 +157,13 @@ impl World {
         };
         (0..monitors).for_each(|monitor| world.begin_monitor(monitor));
         for node in 0..count {
-            let size = world.random.u64(10..100);
-            world.nodes[node].memory.lock().expect("one thread").size = size;
+            let memory = (Kind::Memory, world.random.u64(10..100));
+            let others = [Kind::Fft, Kind::Aes, Kind::Device].map(|kind| {
+                let count = world.random.u64(..3);
+                (kind, Share::of_all(kind, count).amount)
+            });
+            let sizes = [memory].into_iter().chain(others).collect();
+            world.nodes[node].memory.lock().expect("one thread").sizes = sizes;
             world.begin_node(node);
             let at = world.soon(1000);
             world.events.at(at, Event::Reading { node });
@@ -196,12 +202,20 @@ impl World {
     }
 
     fn begin_node(&mut self, node: usize) {
+        let memory = self.nodes[node].memory.lock().expect("one thread");
+        let lends = memory.sizes.iter();
+        let lends = lends.map(|(kind, amount)| Share {
+            kind: *kind,
+            amount: *amount,
+        });
+        let lends = lends.collect();
+        drop(memory);
         let settings = agent::Settings {
             name: self.nodes[node].name.clone(),
             monitors: self.monitors.len(),
             place: format!("rack{}", node % 3),
             probe: self.nodes[node].at,
-            size: self.nodes[node].memory.lock().expect("one thread").size,
+            lends,
             keep_free: 1000,
             reclaim_within: Duration::from_secs(2),
             borrow_within: Duration::from_secs(10),

@@ -4,10 +4,11 @@ use super::relay::Relay;
 use super::{Monitor, NEVER, any_port, until};
 use rhythm_venice::agent::client::Client;
 use rhythm_venice::agent::server::{Options, Server, Trust};
-use rhythm_venice::agent::{Lender, LendsNothing, PlainLoans, Settings};
+use rhythm_venice::agent::{Lender, Lenders, PlainLoans, Settings};
 use rhythm_venice::identity::{Identity, Sealing};
 use rhythm_venice::memory::donor::Donor;
 use rhythm_venice::remote::{Place, RemoteMemory};
+use rhythm_venice::resource::Share;
 use rhythm_venice::secret::Secret;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -40,7 +41,7 @@ impl Agent {
                 name: name.parse().expect("a name"),
                 place: String::new(),
                 probe: any_port(),
-                size: SIZE,
+                lends: vec![Share::memory(SIZE)],
                 keep_free: 0,
                 reclaim_within: Duration::from_millis(500),
                 borrow_within: Duration::from_secs(10),
@@ -69,7 +70,7 @@ impl Agent {
                 let donor = Donor::start_sealed(any_port(), SIZE, &identity).expect("a port");
                 Agent::start(monitor.address, name, trust, donor)
             }
-            false => Agent::start(monitor.address, name, trust, LendsNothing),
+            false => Agent::start(monitor.address, name, trust, Lenders::default()),
         }
     }
 
@@ -133,7 +134,9 @@ fn memory_is_borrowed_in_tls_without_a_secret() {
         });
     }
     let client = Client::connect(&left.socket()).expect("its agent");
-    let borrowed = client.borrow(1 << 20, NEVER).expect("it is lent");
+    let borrowed = client
+        .borrow(Share::memory(1 << 20), NEVER)
+        .expect("it is lent");
     let by = borrowed.sealed.clone().expect("the donor speaks TLS");
     assert_eq!(by.node.as_str(), "right");
     let folder = PathBuf::from(&by.identity);
@@ -158,7 +161,7 @@ fn what_agents_and_monitor_say_is_not_read_on_the_way() {
     let name = "a-name-to-look-for";
     let identity = monitor.join(name);
     let trust = Trust::Identity(identity, monitor.identity_folder(name), PlainLoans::Refused);
-    let agent = Agent::start(relay.address, name, trust, LendsNothing);
+    let agent = Agent::start(relay.address, name, trust, Lenders::default());
     agent.tells("/metrics", "rhythm_venice_agent_registered{} 1");
     let (bytes, has) = relay.heard(name.as_bytes());
     assert!(bytes > 1000 && !has, "{bytes}");
@@ -166,7 +169,12 @@ fn what_agents_and_monitor_say_is_not_read_on_the_way() {
     let secret = Secret::of(b"0123456789abcdef");
     let plain = Monitor::plain(secret.clone());
     let relay = Relay::to(plain.address);
-    let agent = Agent::start(relay.address, name, Trust::Secret(secret), LendsNothing);
+    let agent = Agent::start(
+        relay.address,
+        name,
+        Trust::Secret(secret),
+        Lenders::default(),
+    );
     agent.tells("/metrics", "rhythm_venice_agent_registered{} 1");
     assert!(relay.heard(name.as_bytes()).1);
 }
@@ -184,7 +192,7 @@ fn who_is_not_let_in_is_told_what_helps() {
         )
     };
     let refused = |monitor: &Monitor, name: &str, trust: Trust, wanted: &[&str]| {
-        let agent = Agent::start(monitor.address, name, trust, LendsNothing);
+        let agent = Agent::start(monitor.address, name, trust, Lenders::default());
         for wanted in wanted {
             agent.tells("/healthz", wanted);
         }

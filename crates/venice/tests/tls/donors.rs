@@ -91,7 +91,7 @@ fn accelerators_are_used_in_tls_both_ways() {
         accelerators: vec![(Kind::Fft, 2)],
         memory: 64 << 20,
         connections: 4,
-        key: KEY,
+        offer: Some(KEY),
     };
     let accelerators = Accelerators::start_sealed(&options, &right).expect("a port");
     let points: Vec<u8> = b"a number".repeat(1 << 12);

@@ -2,6 +2,7 @@
 
 use super::{Monitor, NEVER};
 use rhythm_venice::identity::{Identity, Party, join};
+use rhythm_venice::secret::Secret;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -78,6 +79,23 @@ fn a_token_is_told_to_its_own_monitor_alone() {
     let error = join::join(address, &token, &folder).expect_err("no monitor");
     assert!(error.to_string().contains("does not speak TLS"), "{error}");
     listens.join().expect("nothing was heard");
+    join::join(monitor.address, &token, &folder).expect("the token is good still");
+}
+
+#[test]
+fn a_monitor_without_tls_is_joined_by_nobody_and_it_is_said_why() {
+    let (monitor, plain) = (
+        Monitor::start(),
+        Monitor::plain(Secret::of(b"a secret of the test")),
+    );
+    let folder = monitor.identity_folder("left");
+    let token = monitor.token("left", NEVER);
+    let error = join::join(plain.address, &token, &folder).expect_err("it has no authority");
+    let said = error.to_string();
+    assert!(
+        said.contains("--key-file") && said.contains("needs no joining"),
+        "{said}"
+    );
     join::join(monitor.address, &token, &folder).expect("the token is good still");
 }
 

@@ -16,6 +16,7 @@ pub struct Options {
     pub memory: u64,
     /// Connections at a time.
     pub connections: usize,
-    /// What borrowers show.
-    pub key: LoanKey,
+    /// What anybody shows to have one for as long as it is connected; without, there are loans
+    /// alone that someone grants ([`grant`](super::Accelerators::grant)).
+    pub offer: Option<LoanKey>,
 }

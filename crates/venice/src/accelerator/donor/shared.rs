@@ -5,17 +5,27 @@ use crate::accelerator::mailbox::{CAPACITY_MAX, Layout, Mailbox};
 use crate::accelerator::request::Kind;
 use crate::accelerator::units::{Member, Sharing, Units};
 use crate::guests::{Guest, Guests};
-use crate::loan::LoanKey;
+use crate::loan::{LoanId, LoanKey};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a connection takes besides its mailbox, at most: messages and frames each way.
 const CONNECTION_BYTES: u64 = 1 << 20;
 
+/// A loan that someone has granted.
+#[derive(Debug)]
+pub(super) struct Loan {
+    pub(super) kind: Kind,
+    pub(super) sharing: Sharing,
+    pub(super) key: LoanKey,
+}
+
 #[derive(Debug)]
 pub(super) struct Shared {
-    key: LoanKey,
-    units: Vec<Arc<Units>>,
+    pub(super) offer: Option<LoanKey>,
+    pub(super) loans: Mutex<BTreeMap<LoanId, Loan>>,
+    pub(super) units: Vec<Arc<Units>>,
     /// Bytes of mailboxes: of all, and those in use.
     memory: u64,
     used: Mutex<u64>,
@@ -24,7 +34,7 @@ pub(super) struct Shared {
 }
 
 /// What a poisoned lock guards is whole: nothing panics between its parts.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -32,7 +42,8 @@ impl Shared {
     pub(super) fn new(options: &Options) -> Self {
         let units = options.accelerators.iter();
         Self {
-            key: options.key.clone(),
+            offer: options.offer.clone(),
+            loans: Mutex::default(),
             units: units
                 .map(|(kind, count)| Units::new(*kind, *count))
                 .collect(),
@@ -64,10 +75,7 @@ impl Shared {
         key: &LoanKey,
         sharing: Sharing,
     ) -> Result<Entered, String> {
-        if !self.key.is_same(key) {
-            return Err("the key is another than this donor's".into());
-        }
-        guest.stay();
+        let has_loan = self.admit(guest, key, (kind, sharing))?;
         let Some(units) = self.units.iter().find(|units| units.kind.number() == kind) else {
             let offered: Vec<_> = self.units.iter().map(|u| u.kind.to_string()).collect();
             let wanted = Kind::of(kind).map_or_else(|| kind.to_string(), |kind| kind.to_string());
@@ -80,10 +88,14 @@ impl Shared {
             format!("a mailbox for inputs of {capacity} bytes: 1 to {CAPACITY_MAX} are allowed")
         })?;
         let lease = self.lease(layout.bytes() as u64 + CONNECTION_BYTES)?;
-        let member = units.join(sharing, || match guest.is_gone() {
+        let waits = || match guest.is_gone() {
             true => Err("it is gone".into()),
             false => Ok(()),
-        })?;
+        };
+        let member = match has_loan {
+            true => self.join_soon(guest, || units.join(sharing, waits)),
+            false => units.join(sharing, waits),
+        }?;
         Ok(Entered {
             mailbox: Mailbox::new(layout),
             member,

@@ -2,6 +2,7 @@
 
 use super::super::Status;
 use crate::loan::LoanId;
+use crate::resource::{Kind, Offer, SHARES, Share};
 use crate::units;
 use rhythm_observe::{Sample, Writer};
 use serde_json::json;
@@ -11,13 +12,19 @@ use std::time::Duration;
 
 /// As JSON, with the text for people in it.
 pub(super) fn json(name: &str, monitor: Option<&SocketAddr>, status: &Status) -> String {
-    let loans = |loans: &[(LoanId, u64)]| -> Vec<serde_json::Value> {
-        let loan = |(loan, bytes): &(LoanId, u64)| json!({"loan": loan.0, "size": bytes});
-        loans.iter().map(loan).collect()
+    let loans = |loans: &[(LoanId, Share)]| -> Vec<serde_json::Value> {
+        let all = loans.iter().map(|(loan, share)| {
+            let kind = share.kind.name();
+            json!({"loan": loan.0, "resource": kind, "size": share.amount})
+        });
+        all.collect()
     };
     let reclaims = status.reclaims.iter();
     let reclaims =
         reclaims.map(|(loan, left)| json!({"loan": loan.0, "seconds_left": left.as_secs_f64()}));
+    let lends = status.offers.iter().map(
+        |offer| json!({"resource": offer.kind.name(), "size": offer.size, "idle": offer.idle}),
+    );
     let links = status.links.iter().map(|link| {
         json!({
             "to": link.to.as_str(),
@@ -31,8 +38,7 @@ pub(super) fn json(name: &str, monitor: Option<&SocketAddr>, status: &Status) ->
         "monitor": monitor.map(ToString::to_string),
         "registered": status.is_registered,
         "trouble": status.trouble,
-        "size": status.size,
-        "idle": status.idle,
+        "lends": lends.collect::<Vec<_>>(),
         "lent": loans(&status.lent),
         "reclaims": reclaims.collect::<Vec<_>>(),
         "borrowed": loans(&status.borrowed),
@@ -41,6 +47,13 @@ pub(super) fn json(name: &str, monitor: Option<&SocketAddr>, status: &Status) ->
         "text": text(name, monitor, status),
     })
     .to_string()
+}
+
+/// How much of a kind these loans have together.
+fn sum(loans: &[(LoanId, Share)], kind: Kind) -> u64 {
+    let shares = loans.iter().map(|(_, share)| share);
+    let shares = shares.filter(|share| share.kind == kind);
+    shares.fold(0, |sum, share| sum.saturating_add(share.amount))
 }
 
 fn seconds(nanos: u64) -> Option<f64> {
@@ -57,34 +70,44 @@ fn text(name: &str, at: Option<&SocketAddr>, status: &Status) -> String {
     };
     let at = at.map_or_else(String::new, |at| format!("{at} "));
     let _ = writeln!(text, "monitor     {at}{monitor}");
+    for Offer { kind, size, idle } in &status.offers {
+        let of_kind = |amount| Share {
+            kind: *kind,
+            amount,
+        };
+        let _ = writeln!(
+            text,
+            "lends       {} of {} of {kind}, {} idle",
+            of_kind(sum(&status.lent, *kind)),
+            of_kind(*size),
+            of_kind(*idle),
+        );
+    }
+    if status.offers.is_empty() {
+        text += "lends       nothing\n";
+    }
     let _ = writeln!(
         text,
-        "lends       {} of {}, {} idle",
-        units::bytes(status.lent_bytes),
-        units::bytes(status.size),
-        units::bytes(status.idle)
-    );
-    let borrowed = status.borrowed.iter().map(|(_, bytes)| bytes);
-    let _ = writeln!(
-        text,
-        "borrows     {} for {} borrowers\n",
-        units::bytes(borrowed.sum()),
+        "borrows     {} loans for {} borrowers\n",
+        status.borrowed.len(),
         status.clients
     );
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (way, loans) in [("lent", &status.lent), ("borrowed", &status.borrowed)] {
-        for (loan, bytes) in loans {
+        for (loan, share) in loans {
             let wanted = status.reclaims.iter().find(|(id, _)| id == loan);
             let wanted = wanted.map_or("-".to_owned(), |(_, left)| units::time(*left));
             rows.push(vec![
                 loan.to_string(),
                 way.to_owned(),
-                units::bytes(*bytes),
+                share.kind.to_string(),
+                share.to_string(),
                 wanted,
             ]);
         }
     }
-    text += &units::table("Loans", &["loan", "way", "size", "taken back in"], &rows);
+    let head = ["loan", "way", "resource", "size", "taken back in"];
+    text += &units::table("Loans", &head, &rows);
     let links = status.links.iter().map(|link| {
         let known = |value: u64, shown: String| if value > 0 { shown } else { "-".to_owned() };
         vec![
@@ -108,17 +131,26 @@ fn text(name: &str, at: Option<&SocketAddr>, status: &Status) -> String {
 
 /// Writes the figures.
 pub(super) fn encode(status: &Status, to: &mut Writer<'_>) -> fmt::Result {
-    let borrowed = status.borrowed.iter().map(|(_, bytes)| bytes).sum::<u64>();
+    let memory = (status.offers.iter()).find(|offer| offer.kind == Kind::Memory);
+    let (size, idle) = memory.map_or((0, 0), |offer| (offer.size, offer.idle));
     for (name, help, value) in [
         (
             "registered",
             "Whether the monitor knows this node",
             u64::from(status.is_registered),
         ),
-        ("memory_bytes", "The most that is lent", status.size),
-        ("lent_bytes", "What is lent", status.lent_bytes),
-        ("idle_bytes", "What could be lent now", status.idle),
-        ("borrowed_bytes", "What is borrowed", borrowed),
+        ("memory_bytes", "The most that is lent", size),
+        (
+            "lent_bytes",
+            "Memory that is lent",
+            sum(&status.lent, Kind::Memory),
+        ),
+        ("idle_bytes", "Memory that could be lent now", idle),
+        (
+            "borrowed_bytes",
+            "Memory that is borrowed",
+            sum(&status.borrowed, Kind::Memory),
+        ),
         (
             "loans_lent",
             "Loans to other nodes",
@@ -142,6 +174,19 @@ pub(super) fn encode(status: &Status, to: &mut Writer<'_>) -> fmt::Result {
     ] {
         to.gauge(name, help, value as f64)?;
     }
+    let accelerators = |of: &dyn Fn(&Offer) -> u64| -> Vec<Sample<f64>> {
+        let others = status.offers.iter();
+        let others = others.filter(|offer| offer.kind != Kind::Memory);
+        let sample = |offer: &Offer| -> Sample<f64> {
+            let accelerators = of(offer) as f64 / SHARES as f64;
+            (vec![("kind", offer.kind.name().to_owned())], accelerators)
+        };
+        others.map(sample).collect()
+    };
+    let help = "Accelerators that are lent at most, by kind";
+    to.gauges("accelerators", help, accelerators(&|offer| offer.size))?;
+    let help = "What of them could be lent now";
+    to.gauges("accelerators_idle", help, accelerators(&|offer| offer.idle))?;
     let of_links = |value: &dyn Fn(&crate::wire::LinkReport) -> Option<f64>| -> Vec<Sample<f64>> {
         let links = status.links.iter();
         let sample = |link| Some((vec![("to", link_name(link))], value(link)?));

@@ -105,6 +105,10 @@ impl<L: Lender> Worker<L> {
         self.flush(port, now);
     }
 
+    fn has_left(&self) -> bool {
+        self.leave_until.is_some() && self.agent.has_left()
+    }
+
     fn is_line(&self, id: ConnectionId) -> bool {
         self.line.as_ref().is_some_and(|(line, _)| *line == id)
     }
@@ -323,8 +327,10 @@ impl<L: Lender> Handler for Worker<L> {
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         self.flush(port, now);
-        if let Some(until) = self.leave_until {
-            self.is_over |= self.agent.has_left() || until <= now;
+        if self.leave_until.is_some_and(|until| until <= now) || self.has_left() {
+            self.is_over = true;
+            self.agent.farewell();
+            self.flush(port, now);
         }
     }
 
@@ -350,8 +356,8 @@ impl<L: Lender> rhythm_net::Worker for Worker<L> {
             }
             Order::Leave => {
                 let status = self.agent.status(now);
-                let (loans, bytes) = (status.lent.len(), status.lent_bytes);
-                tracing::info!(loans, bytes, "the agent ends, and wants back what it lends");
+                let loans = status.lent.len();
+                tracing::info!(loans, "the agent ends, and wants back what it lends");
                 self.leave_until = Some(now + self.reclaim_within + LEAVE_MORE);
                 self.agent.leave(now);
             }

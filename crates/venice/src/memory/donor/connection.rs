@@ -10,6 +10,7 @@ use rustix::net::sockopt;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 use tracing::{debug, info};
 
@@ -19,6 +20,13 @@ const WRITE_TIME: Duration = Duration::from_secs(60);
 const INPUT_BYTES: usize = 4 * (PAYLOAD_BYTES_MAX + HEAD_BYTES);
 /// Answers wait for each other while there are requests, up to this many bytes.
 const OUTPUT_BYTES: usize = 128 * 1024;
+
+/// How long who finds no room waits for what somebody had who has left, and how long for those of
+/// whom that is not known yet.
+const ZEROED_WITHIN: Duration = Duration::from_secs(10);
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
+/// How often it looks meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Why a connection ends.
 enum End {
@@ -185,6 +193,45 @@ fn answer(memory: &mut Mapping, request: &Request<'_>, id: u64, output: &mut Vec
     true
 }
 
+/// One answer, so that it does not tell which loans there are.
+fn wrong() -> String {
+    "there is no such loan, or its key is another".to_owned()
+}
+
+/// The part of an offer that a borrower has, or has from now on. Where there is no room, that may
+/// be since somebody has just left: what that one had is zeroed first, and waited for.
+fn of_offer(hello: &Hello, shared: &Shared) -> Result<Arc<Loan>, String> {
+    let begun = Instant::now();
+    loop {
+        let mut loans = lock(&shared.loans);
+        let key = loans.offer.clone().filter(|key| key.is_same(&hello.key));
+        let key = key.ok_or_else(wrong)?;
+        let is_its =
+            |loan: &&Arc<Loan>| loan.id.0 >= OWN_LOANS && lock(&loan.state).is_of(hello.session);
+        if let Some(loan) = loans.granted.values().find(is_its) {
+            return Ok(Arc::clone(loan));
+        }
+        let id = LoanId(OWN_LOANS + loans.next_own);
+        let no_room = match shared.add(&mut loans, id, hello.bytes, key) {
+            Ok(loan) => {
+                loans.next_own += 1;
+                return Ok(loan);
+            }
+            Err(no_room) => no_room,
+        };
+        // That a process has died, its connections' threads hear a moment later.
+        let patience = match loans.has_leaving() {
+            true => ZEROED_WITHIN,
+            false => HEARD_WITHIN,
+        };
+        if no_room.wanted > no_room.all || begun.elapsed() >= patience {
+            return Err(no_room.to_string());
+        }
+        drop(loans);
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
 /// The loan that a borrower asks for, with this connection noted there.
 pub(super) fn enter(
     hello: &Hello,
@@ -192,30 +239,11 @@ pub(super) fn enter(
     place: &Place,
 ) -> Result<(Arc<Loan>, u64), String> {
     let shared: &Shared = place;
-    // One answer, so that it does not tell which loans there are.
-    let wrong = || "there is no such loan, or its key is another".to_owned();
-    let loan = {
-        let mut loans = lock(&shared.loans);
-        if hello.loan.0 == 0 {
-            let key = loans.offer.clone().filter(|key| key.is_same(&hello.key));
-            let key = key.ok_or_else(wrong)?;
-            let own = loans
-                .granted
-                .values()
-                .find(|loan| loan.id.0 >= OWN_LOANS && lock(&loan.state).is_of(hello.session));
-            match own.cloned() {
-                Some(loan) => loan,
-                None => {
-                    let id = LoanId(OWN_LOANS + loans.next_own);
-                    loans.next_own += 1;
-                    shared
-                        .add(&mut loans, id, hello.bytes, key)
-                        .map_err(|error| error.to_string())?
-                }
-            }
-        } else {
+    let loan = match hello.loan.0 {
+        0 => of_offer(hello, shared)?,
+        _ => {
             // Shares of an offer have no keys of their own, so nobody names one.
-            let loan = loans.granted.get(&hello.loan).cloned();
+            let loan = lock(&shared.loans).granted.get(&hello.loan).cloned();
             loan.filter(|loan| loan.id.0 < OWN_LOANS && loan.key.is_same(&hello.key))
                 .ok_or_else(wrong)?
         }

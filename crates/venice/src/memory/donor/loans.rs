@@ -164,6 +164,21 @@ impl Shared {
     }
 }
 
+impl Loans {
+    /// Whether memory of somebody who has left is not the system's yet.
+    pub(super) fn has_leaving(&mut self) -> bool {
+        let is_left = |loan: &Arc<Loan>| loan.id.0 >= OWN_LOANS && lock(&loan.state).revoked;
+        !self.zeroing().is_empty() || self.granted.values().any(is_left)
+    }
+
+    /// Those that are over, and not zeroed.
+    pub(super) fn zeroing(&mut self) -> Vec<(LoanId, u64)> {
+        (self.ended).retain(|loan| loan.zeroing.load(Ordering::Acquire) > 0);
+        let ended = self.ended.iter();
+        ended.map(|loan| (loan.id, loan.bytes)).collect()
+    }
+}
+
 impl LoanState {
     /// Whether a borrower has it.
     pub(super) fn is_of(&self, session: u64) -> bool {

@@ -23,6 +23,8 @@ pub enum News {
     Leads(Arc<Term>, Box<(State, Loaded)>),
     /// Another one leads, or nobody.
     Follows(Option<Place>),
+    /// Another one leads, whose agents could not come to this one: it is no spare of that.
+    Foreign(Place),
     /// etcd is asked in vain, and why.
     Trouble(String),
 }
@@ -88,7 +90,10 @@ fn step(election: &mut Election<Etcd>, told: &mut Option<Told>, tell: &impl Fn(N
             let now = Told::Follows(place);
             if told.as_ref() != Some(&now) {
                 *told = Some(now);
-                tell(News::Follows(place));
+                tell(match place {
+                    Some(place) if !place.is_spare_of(election.place()) => News::Foreign(place),
+                    place => News::Follows(place),
+                });
             }
             // That etcd does not answer is seen when it is asked again.
             let waited = election.store_mut().wait_for(LEADER, since, LOOK_AFTER);

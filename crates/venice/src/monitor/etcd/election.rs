@@ -51,6 +51,11 @@ impl<S: Store> Election<S> {
         }
     }
 
+    /// Where it is itself.
+    pub(super) fn place(&self) -> &Place {
+        &self.me
+    }
+
     /// What it asks.
     pub fn store(&self) -> &S {
         &self.store

@@ -2,9 +2,9 @@
 //! gone, another takes over.
 //!
 //! ```text
-//!   PREFIX/leader         {"agents", "admin"}: where the one that leads is, under its lease
+//!   PREFIX/leader         {"agents", "admin", "trusted"}: the one that leads, under its lease
 //!   PREFIX/head           {"turn", "last"}: how often something was kept; the last loan's number
-//!   PREFIX/loans/NUMBER   {"lender", "borrower", "bytes", "since", "stands"}
+//!   PREFIX/loans/NUMBER   {"lender", "borrower", "kind", "bytes" or "shares", "since", "stands"}
 //! ```
 //!
 //! - [`Election`] is how a monitor comes to lead and stays there: without a clock of its own or a
@@ -39,7 +39,7 @@ pub use candidate::{Candidate, News};
 pub use election::{Election, Standing};
 pub use keeping::Keeping;
 pub use loading::{LoadError, Loaded};
-pub use rows::Place;
+pub use rows::{Place, Trusted};
 pub use term::Term;
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ impl Store for Client {
             loan: crate::loan::LoanId(0),
             lender: "a".parse().expect("a name"),
             borrower: "b".parse().expect("a name"),
-            bytes: 1,
+            share: crate::resource::Share::memory(1),
             since: 0,
             stands: true,
         });
@@ -134,6 +134,7 @@ fn election(client: &Client) -> Election<Client> {
     let me = Place {
         agents,
         admin: None,
+        trusted: None,
     };
     Election::new(client.clone(), me, LEASE)
 }
@@ -203,6 +204,7 @@ fn who_is_told_by_a_deposed_leader_of_etcd_that_it_leads_knows_better() {
         let me = Place {
             agents,
             admin: None,
+            trusted: None,
         };
         Election::new(memory.clone(), me, LEASE)
     });

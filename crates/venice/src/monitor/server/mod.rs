@@ -13,7 +13,7 @@ mod worker;
 
 pub use state::{StatePlace, StatePlaceError};
 
-use super::etcd::{Candidate, Election, Keeping, News, Place};
+use super::etcd::{Candidate, Election, Keeping, News, Place, Trusted};
 use super::keeper::Keeper;
 use super::policy::Policy;
 use super::{Folder, FolderError, Settings};
@@ -34,7 +34,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use worker::{Order, Worker};
+use worker::{Failure, Order, Worker};
 
 /// Connections: of each node one, a new one before the last is seen to be gone, and of strangers,
 /// who make way for others (`strangers.rs`).
@@ -89,6 +89,14 @@ pub enum MonitorError {
 /// Why a monitor has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum MonitorFailed {
+    /// It shares its state with one whose agents cannot come to it.
+    #[error(
+        "the monitor at {} leads with this --state, and agents show it {}, but this one {}: that \
+         is no spare of it. Give both the same --authority (copy its key.pem and authority.pem), or \
+         this one another prefix in --state",
+        .0.agents, shown(.0.trusted.as_ref()), shown(Some(.1))
+    )]
+    Foreign(Box<Place>, Trusted),
     /// Nobody knows what is on the disk.
     #[error(
         "the journal cannot be written: {0}. Loans go on; start the monitor again when the disk is \
@@ -106,7 +114,8 @@ pub struct Server {
     workers: Workers<Order>,
     admin: Option<Admin>,
     candidate: Option<Candidate>,
-    failure: Arc<Mutex<Option<io::Error>>>,
+    trusted: Trusted,
+    failure: Arc<Mutex<Option<Failure>>>,
 }
 
 /// Ends a monitor from another thread.
@@ -133,6 +142,10 @@ impl Server {
             .admin
             .map(|at| Listener::bind(at, &listen))
             .transpose()?;
+        let trusted = match &options.trust {
+            Trust::Secret(_) => Trusted::Secret,
+            Trust::Authority(authority) => Trusted::Authority(authority.fingerprint()),
+        };
         let (secret, guard) = match options.trust {
             Trust::Secret(secret) => (secret, None),
             // The secret is one that nobody has.
@@ -164,6 +177,7 @@ impl Server {
                 let me = Place {
                     agents: address,
                     admin,
+                    trusted: Some(trusted),
                 };
                 election = Some(Election::new(etcd, me, seconds));
                 Part::waits()
@@ -212,6 +226,7 @@ impl Server {
                 workers,
                 admin,
                 candidate,
+                trusted,
                 failure,
             }),
             Err(error) => {
@@ -251,7 +266,22 @@ impl Server {
         ended?;
         let failure = self.failure.lock();
         let failure = failure.unwrap_or_else(PoisonError::into_inner).take();
-        failure.map_or(Ok(()), |error| Err(MonitorFailed::Disk(error)))
+        match failure {
+            None => Ok(()),
+            Some(Failure::Disk(error)) => Err(MonitorFailed::Disk(error)),
+            Some(Failure::Foreign(leader)) => {
+                Err(MonitorFailed::Foreign(Box::new(leader), self.trusted))
+            }
+        }
+    }
+}
+
+/// What agents show, in words.
+fn shown(trusted: Option<&Trusted>) -> String {
+    match trusted {
+        Some(Trusted::Authority(authority)) => format!("certificates of authority {authority}"),
+        Some(secret) => secret.to_string(),
+        None => "nobody knows what".to_owned(),
     }
 }
 
@@ -268,6 +298,7 @@ fn stand(election: Election<Etcd>, inbox: Inbox<Order>) -> io::Result<Candidate>
                 Order::Lead(Box::new(keeper) as Box<dyn Keeper>, Box::new(state))
             }
             News::Follows(leader) => waiting(leader, None),
+            News::Foreign(leader) => Order::End(leader),
             News::Trouble(why) => waiting(None, Some(why)),
         });
     })

@@ -49,7 +49,7 @@ impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("this monitor is a spare: ")?;
         match (&self.leader, &self.trouble) {
-            (Some(Place { agents, admin }), _) => {
+            (Some(Place { agents, admin, .. }), _) => {
                 write!(f, "the one at {agents} leads")?;
                 match admin {
                     Some(admin) => write!(f, ", and tells of itself at {admin}"),

@@ -2,13 +2,16 @@
 
 use super::super::keeper::Keeper;
 use super::super::rat::{Loan, Standing};
+use super::super::rrt::Channel;
 use super::super::{Figures, Monitor};
 use super::role::{Role, Waiting};
 use crate::ask::Asked;
+use crate::resource::{Kind, SHARES, Share};
 use crate::units;
 use rhythm_net::Time;
 use rhythm_observe::{Sample, Writer};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -30,9 +33,8 @@ struct Numbers {
     connected: usize,
     /// Granting, live, ending.
     loans: [u64; 3],
-    lent_bytes: u64,
-    size: u64,
-    free: u64,
+    /// By kind: the most that is lent, what of that is idle, and what loans have.
+    amounts: BTreeMap<Kind, [u64; 3]>,
     links: usize,
     figures: Figures,
 }
@@ -95,13 +97,18 @@ fn numbers<K: Keeper>(monitor: &Monitor<K>) -> Numbers {
     };
     let nodes = monitor.nodes().rows();
     numbers.connected = nodes.filter(|(_, node)| node.is_connected()).count();
-    for (_, resource) in monitor.rrt().rows() {
-        numbers.size = numbers.size.saturating_add(resource.size);
-        numbers.free = numbers.free.saturating_add(resource.free());
+    let mut add = |kind: Kind, more: [u64; 3]| {
+        let sums = numbers.amounts.entry(kind).or_default();
+        sums.iter_mut()
+            .zip(more)
+            .for_each(|(sum, more)| *sum = sum.saturating_add(more));
+    };
+    for (_, kind, resource) in monitor.rrt().rows() {
+        add(kind, [resource.size, resource.free(), 0]);
     }
     for (_, loan) in monitor.rat().rows() {
+        add(loan.share.kind, [0, 0, loan.share.amount]);
         numbers.loans[standing(loan).0] += 1;
-        numbers.lent_bytes = numbers.lent_bytes.saturating_add(loan.bytes);
     }
     numbers
 }
@@ -117,12 +124,12 @@ fn tables<K: Keeper>(monitor: &Monitor<K>, now: Time) -> String {
             "silent_seconds": silent.as_secs_f64(),
         }));
     }
-    for (name, resource) in monitor.rrt().rows() {
-        let capabilities = resource.capabilities.iter();
+    for (name, kind, resource) in monitor.rrt().rows() {
+        let capabilities = Channel::all_of(kind).iter();
         let capabilities: Vec<&str> = capabilities.map(|channel| channel.name()).collect();
         rrt.push(json!({
             "node": name.as_str(),
-            "resource": "memory",
+            "resource": kind.name(),
             "address": resource.address.map(|address| address.to_string()),
             "size": resource.size,
             "idle": resource.free(),
@@ -144,9 +151,10 @@ fn tables<K: Keeper>(monitor: &Monitor<K>, now: Time) -> String {
             "loan": id.0,
             "lender": loan.lender.as_str(),
             "borrower": loan.borrower.as_str(),
-            "size": loan.bytes,
+            "resource": loan.share.kind.name(),
+            "size": loan.share.amount,
             "since_unix": loan.since,
-            "channel": loan.channel.name(),
+            "channel": Channel::of(loan.share).name(),
             "standing": standing(loan).1,
             "ending_because": why,
             "lease_seconds": left.map(|left| left.as_secs_f64()),
@@ -179,7 +187,11 @@ fn cell(row: &Value, field: &str) -> String {
             all.join(" ")
         }
         Value::Number(number) => match (field, number.as_u64(), number.as_f64()) {
-            ("size" | "idle", Some(bytes), _) => units::bytes(bytes),
+            ("size" | "idle", Some(amount), _) => {
+                let kind = row["resource"].as_str().and_then(|kind| kind.parse().ok());
+                let kind = kind.unwrap_or(Kind::Memory);
+                Share { kind, amount }.to_string()
+            }
             ("bandwidth", Some(bytes), _) => format!("{}/s", units::bytes(bytes)),
             ("loss", _, Some(share)) => format!("{:.1} %", share * 100.0),
             (_, None, Some(seconds)) => units::time(Duration::from_secs_f64(seconds.max(0.0))),
@@ -228,6 +240,7 @@ fn text(status: &Value) -> String {
                 ("loan", "loan"),
                 ("lender", "lender"),
                 ("borrower", "borrower"),
+                ("resource", "resource"),
                 ("size", "size"),
                 ("channel", "channel"),
                 ("standing", "standing"),
@@ -263,14 +276,34 @@ pub(super) fn encode(told: &Told, to: &mut Writer<'_>) -> fmt::Result {
         "Nodes that are connected",
         numbers.connected as u64,
     )?;
-    gauge("memory_bytes", "What nodes lend at most", numbers.size)?;
-    gauge("idle_bytes", "What of that is idle", numbers.free)?;
-    gauge("lent_bytes", "Bytes of all loans", numbers.lent_bytes)?;
+    let [size, free, lent] = numbers
+        .amounts
+        .get(&Kind::Memory)
+        .copied()
+        .unwrap_or_default();
+    gauge("memory_bytes", "What nodes lend at most", size)?;
+    gauge("idle_bytes", "What of that is idle", free)?;
+    gauge("lent_bytes", "Bytes of all loans of memory", lent)?;
     gauge(
         "links",
         "Links that are tested, each way",
         numbers.links as u64,
     )?;
+    let of_kinds = |which: usize| -> Vec<Sample<f64>> {
+        let amounts = numbers.amounts.iter();
+        let others = amounts.filter(|(kind, _)| **kind != Kind::Memory);
+        let sample = |(kind, amounts): (&Kind, &[u64; 3])| -> Sample<f64> {
+            let accelerators = amounts[which] as f64 / SHARES as f64;
+            (vec![("kind", kind.name().to_owned())], accelerators)
+        };
+        others.map(sample).collect()
+    };
+    let help = "Accelerators that nodes lend at most, by kind";
+    to.gauges("accelerators", help, of_kinds(0))?;
+    let help = "What of them is idle: one that is shared in part";
+    to.gauges("accelerators_idle", help, of_kinds(1))?;
+    let help = "What of them loans have";
+    to.gauges("accelerators_lent", help, of_kinds(2))?;
     let standings = ["granting", "live", "ending"]
         .into_iter()
         .zip(numbers.loans);

@@ -65,8 +65,7 @@ impl Running {
             incarnation: 1,
             place: String::new(),
             probe: ([127, 0, 0, 1], 1).into(),
-            size: 0,
-            idle: 0,
+            offers: Vec::new(),
             lent: Vec::new(),
             borrowed: Vec::new(),
         };
@@ -137,8 +136,8 @@ fn strangers_keep_no_agent_out_however_many_there_are() {
     assert!(strangers.len() > CONNECTIONS_MAX);
     monitor.node("second");
     // Who is known makes way for nobody.
-    let (idle, links) = (0, Vec::new());
-    say(&mut first, &Message::Heartbeat { idle, links });
+    let (offers, links) = (Vec::new(), Vec::new());
+    say(&mut first, &Message::Heartbeat { offers, links });
     while !matches!(hear(&mut first), Message::Heard) {}
     until("the first made way", || !is_open(&strangers[0]));
     assert!(is_open(&strangers[strangers.len() - 1]));

@@ -1,5 +1,6 @@
 //! The thread: bytes of connections to messages, and at a turn's end what the monitor does.
 
+use super::super::etcd::Place;
 use super::super::keeper::{Keeper, NotKept, State};
 use super::super::{Effect, Now};
 use super::guard::{self, Guard};
@@ -24,6 +25,17 @@ pub(super) enum Order {
     Lead(Box<dyn Keeper>, Box<State>),
     /// Another monitor leads, or it is not known who.
     Follow(Waiting),
+    /// To end: this one leads, of which it is no spare.
+    End(Place),
+}
+
+/// Why a monitor could not go on.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Its disk.
+    Disk(io::Error),
+    /// This one leads, of which it is no spare.
+    Foreign(Place),
 }
 
 /// See the head of this file.
@@ -34,7 +46,7 @@ pub(super) struct Worker {
     waiting: Waiting,
     streams: ConnectionTable<Stream>,
     strangers: Strangers,
-    failure: Arc<Mutex<Option<io::Error>>>,
+    failure: Arc<Mutex<Option<Failure>>>,
     is_over: bool,
     /// Where connections are in TLS.
     guard: Option<Guard>,
@@ -49,11 +61,7 @@ fn now(port: &dyn Port, at: Time) -> Now {
 
 impl Worker {
     /// `failure` is where it says why it could not go on.
-    pub(super) fn new(
-        recipe: Recipe,
-        role: Role,
-        failure: Arc<Mutex<Option<io::Error>>>,
-    ) -> Worker {
+    pub(super) fn new(recipe: Recipe, role: Role, failure: Arc<Mutex<Option<Failure>>>) -> Worker {
         Worker {
             recipe,
             role,
@@ -71,6 +79,13 @@ impl Worker {
     pub(super) fn guarded_by(mut self, guard: Option<Guard>) -> Worker {
         self.guard = guard;
         self
+    }
+
+    /// It cannot go on.
+    fn fail(&mut self, why: Failure) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        *failure = Some(why);
+        self.is_over = true;
     }
 
     /// A line about a connection, where there are not too many.
@@ -177,9 +192,7 @@ impl Worker {
             Ok(effects) => effects,
             Err(NotKept::Disk(error)) => {
                 tracing::error!(%error, "the monitor cannot write its journal, and ends");
-                let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-                *failure = Some(error);
-                self.is_over = true;
+                self.fail(Failure::Disk(error));
                 return Vec::new();
             }
             Err(error @ NotKept::Deposed(_)) => {
@@ -328,6 +341,7 @@ impl rhythm_net::Worker for Worker {
                 self.role = self.recipe.leads(keeper, &state, now);
                 self.waiting = Waiting::default();
             }
+            Order::End(leader) => self.fail(Failure::Foreign(leader)),
             Order::Follow(waiting) => {
                 // One that leads finds out by itself when it does so no more.
                 if matches!(self.role, Role::Waits(_)) {

@@ -34,7 +34,10 @@ fn what_there_is_no_room_for_is_told_to_nobody_and_undone() {
     node(&mut monitor, 2, "b");
     let free = |monitor: &Monitor<Memory>| {
         let name = "b".parse().expect("a name");
-        monitor.rrt().get(&name).map(rrt::Resource::free)
+        monitor
+            .rrt()
+            .get(&name, Kind::Memory)
+            .map(rrt::Resource::free)
     };
     // It is seen when the donor is about to be asked.
     monitor.received(1, borrow(1, 60), at(1));
@@ -125,7 +128,9 @@ fn nobody_waits_for_a_donor_for_ever() {
     for millis in (7000..end).step_by(1000) {
         (1..=3).for_each(|it| monitor.received(it, heartbeat(0), at(millis)));
     }
-    let why = NotLent::NoRoom { most: 0 };
+    let why = NotLent::NoRoom {
+        most: Share::memory(0),
+    };
     monitor.tick(at(end - 1));
     assert!(!sent(&mut monitor, 3).0.contains(&not_lent(1, why)));
     assert_eq!(monitor.wake_at(), Some(at(end).at));
@@ -200,6 +205,25 @@ fn nobody_is_dead_before_it_can_be_heard_behind_a_long_wait() {
         monitor.tick(at(end + 1000));
         assert_eq!(monitor.nodes().count(), 2);
     }
-    monitor.tick(at(42_000));
+    monitor.tick(at(43_000));
     assert_eq!(monitor.nodes().count(), 0);
+}
+
+#[test]
+fn with_spares_who_is_gone_is_found_dead_soon_though_each_wait_is_long() {
+    let mut monitor = monitor(&Memory::default());
+    // As where the state is in etcd.
+    monitor.settings.gone_after = monitor.settings.dead_after;
+    node(&mut monitor, 1, "a");
+    node(&mut monitor, 2, "b");
+    monitor.closed(2, at(0));
+    let mut dead_at = None;
+    for millis in (1000..20_000).step_by(1001) {
+        monitor.waited(Duration::from_secs(1), at(millis).at);
+        monitor.received(1, heartbeat(0), at(millis));
+        monitor.tick(at(millis));
+        let is_dead = monitor.nodes().count() < 2;
+        dead_at = dead_at.or(is_dead.then_some(millis));
+    }
+    assert!(dead_at.is_some_and(|at| at < 10_000), "{dead_at:?}");
 }

@@ -38,7 +38,7 @@ fn begun(loan: u64) -> Record {
         loan: LoanId(loan),
         lender: "a".parse().expect("a name"),
         borrower: "b".parse().expect("a name"),
-        bytes: 1,
+        share: crate::resource::Share::memory(1),
         since: 0,
         stands: false,
     })
