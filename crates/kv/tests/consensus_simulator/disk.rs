@@ -1,6 +1,7 @@
 //! A disk that forgets, in a crash, what was not synced, or keeps some of it, damaged, and with it
-//! what is in the same block. Now and then it damages what was synced, too. Where a sync failed, what it was for is in the system's memory, and will never be on the disk: it is read by
-//! the next process, and gone when the machine dies.
+//! what is in the same block. Now and then it damages what was synced, too. Where a sync failed,
+//! what it was for is in the system's memory, and will never be on the disk: it is read by the next
+//! process, and gone when the machine dies.
 
 use crate::random::Random;
 use rhythm_kv::consensus::{Disk, Unwritten};

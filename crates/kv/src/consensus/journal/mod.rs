@@ -207,19 +207,14 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Writes that the node lives once more, behind the last record, which is written again.
+    /// Writes the last record again, and behind it, when that is synced, that the node lives once
+    /// more.
     fn go_on(&mut self, life: u64, last: Option<(u64, Vec<u8>)>) -> Result<(), Unwritten> {
         if let Some((at, said)) = last {
-            let mut records = self.records.encode(self.number - 1, &said);
-            fill(&mut records);
-            let of_life = self.records.encode(self.number, &self::life(life));
-            self.written += of_life.len() as u64;
-            records.extend(of_life);
-            fill(&mut records);
-            self.disk.write(at, &records)?;
+            let mut record = self.records.encode(self.number - 1, &said);
+            fill(&mut record);
+            self.disk.write(at, &record)?;
             self.disk.sync()?;
-            (self.number, self.end) = (self.number + 1, at + records.len() as u64);
-            return Ok(());
         }
         self.begin_life(life)
     }

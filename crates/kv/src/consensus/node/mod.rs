@@ -250,9 +250,7 @@ impl<D: Disk> Node<D> {
         let late = now.since(self.tick_at);
         self.tick_at = (self.tick_at + TICK).max(now);
         self.ticks += 1;
-        if late > TICK || self.stalled.is_some() {
-            self.silence.stood_still(late.max(TICK), now);
-        }
+        self.silence.passed(late, self.stalled.is_some(), now);
         if self.stalled.is_some() {
             return;
         }
