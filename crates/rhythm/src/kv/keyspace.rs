@@ -63,9 +63,11 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     serve(args).or_else(|error| {
-        let at_start = error.downcast_ref().is_some_and(ServerError::has_forgotten);
-        let later = error.downcast_ref().is_some_and(Failed::has_forgotten);
-        if !at_start && !later {
+        let at_start = error.downcast_ref::<ServerError>();
+        let later = error.downcast_ref::<Failed>();
+        let has_forgotten = at_start.is_some_and(ServerError::has_forgotten)
+            || later.is_some_and(Failed::has_forgotten);
+        if !has_forgotten {
             return Err(error);
         }
         output::complain(format_args!("rhythm: {error:#}"));

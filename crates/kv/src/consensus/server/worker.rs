@@ -186,7 +186,10 @@ impl Worker {
         let was_known = self.lines.is_known(id);
         let length =
             |bytes: &[u8]| Node::<Folder>::frame_length(bytes, was_known || from.get().is_some());
-        let take = |frame: &[u8]| Ok(from.set(Some(node.frame(frame)?)));
+        let take = |frame: &[u8]| {
+            from.set(Some(node.frame(frame)?));
+            Ok(())
+        };
         let taken = take_frames(&mut coming, KEPT, length, take);
         if let Some(from) = from.get() {
             self.lines
