@@ -3,7 +3,8 @@
 //!
 //! A line on which nothing gets through for [`UNACKNOWLEDGED_MAX`] is given up by the system, and
 //! begun anew: one that TCP has backed off on would stay silent long after the network is well
-//! again. Who connects beyond as many as there should be takes the place of who was silent longest.
+//! again. Who connects beyond as many as there should be takes the place of who was silent longest,
+//! of those of whom it is not seen yet whose they are, if there are some.
 
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{
@@ -151,10 +152,18 @@ impl Lines {
         self.lines.iter_mut().find(|line| line.id == Some(id))
     }
 
+    /// Whether it is one that comes, and has been [heard](Self::heard).
+    #[cfg(feature = "consensus")]
+    pub(crate) fn is_known(&self, id: ConnectionId) -> bool {
+        self.coming.get(id).is_some_and(|coming| coming.is_known)
+    }
+
     /// Another node, or who says so, opened a connection.
     pub(crate) fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
         if self.coming.len() >= COMING_MAX * self.lines.len() {
-            let silent = self.coming.iter().min_by_key(|(_, coming)| coming.heard_at);
+            // Who has shown that it is a node may be silent for long: it is there.
+            let all = self.coming.iter();
+            let silent = all.min_by_key(|(_, coming)| (coming.is_known, coming.heard_at));
             if let Some(silent) = silent.map(|(id, _)| id) {
                 self.abort(port, silent);
             }

@@ -27,5 +27,7 @@ pub use journal::{Damaged, Disk, Folder, FolderError, Unwritten};
 pub use keyspace::{
     BYTES_MAX, Change, Command, Item, KEYS_MAX, Keyspace, LEASES_MAX, Outcome, VALUE_MAX,
 };
-pub use node::{Answer, Effects, Node, OpenError, Options, Read, Request, Status, TICK, Ticket};
+pub use node::{
+    Answer, Effects, EndError, Node, OpenError, Options, Read, Request, Status, TICK, Ticket,
+};
 pub use wire::NoFrame;

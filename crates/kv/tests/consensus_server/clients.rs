@@ -1,6 +1,6 @@
 //! Clients that ask for much, and read little.
 
-use crate::{Client, begin, folder, members, settings, stop};
+use crate::{Client, NEVER, begin, folder, members, settings, stop};
 use rhythm_kv::consensus::server::{CLIENTS_MAX, Server};
 use std::fs;
 use std::io::{Read, Write};
@@ -143,5 +143,39 @@ fn what_a_watch_tells_is_between_answers() {
         reader.take(length + 2);
     }
     reader.hear("END\r\nCHANGED key-7 101 set\r\n");
+    servers.into_iter().for_each(stop);
+}
+
+#[test]
+fn one_watch_too_many_is_refused_and_ends_none() {
+    const WATCHES: usize = 16;
+    let (folder, members) = (folder("keyspace-watches"), members(1));
+    let servers = begin(&members, &folder);
+    let [mut watcher, mut other] = [0; 2].map(|_| Client::new(members[0].client));
+    for watch in 0..WATCHES {
+        watcher.ask(&format!("watchkeys {watch:02}/\r\n"), "WATCHING 0\r\n");
+    }
+    let refused = "SERVER_ERROR out of memory storing object\r\n";
+    watcher.ask("watchkeys other/\r\n", refused);
+    // That one there is already.
+    watcher.ask("watchkeys 00/\r\n", "WATCHING 0\r\n");
+    other.ask("set other/k 0 0 1\r\nx\r\n", "STORED\r\n");
+    other.ask("set 00/k 0 0 1\r\nx\r\n", "STORED\r\n");
+    watcher.hear("CHANGED 00/k 2 set\r\n");
+    servers.into_iter().for_each(stop);
+}
+
+#[test]
+fn a_stranger_at_the_backbone_holds_little_and_is_told_at_once() {
+    let (folder, members) = (folder("keyspace-stranger"), members(1));
+    let servers = begin(&members, &folder);
+    let mut stranger = TcpStream::connect(members[0].backbone).unwrap();
+    stranger.set_read_timeout(Some(NEVER)).unwrap();
+    // No more than the beginning of a frame as long as a snapshot's.
+    stranger.write_all(&(20_u32 << 20).to_le_bytes()).unwrap();
+    let mut told = Vec::new();
+    stranger.read_to_end(&mut told).unwrap();
+    let told = String::from_utf8_lossy(&told);
+    assert!(told.contains("the form of messages="), "{told}");
     servers.into_iter().for_each(stop);
 }

@@ -1,8 +1,8 @@
 //! Nodes that end, as they are told to or as they must, and what they tell of themselves.
 
 use crate::{Client, begin, folder, members, settings, stop};
-use rhythm_kv::consensus::FolderError;
 use rhythm_kv::consensus::server::{Failed, Server, ServerError};
+use rhythm_kv::consensus::{EndError, FolderError};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -50,10 +50,15 @@ fn a_node_that_forgot_what_it_confirmed_ends() {
         }
     };
     join.join().unwrap().unwrap();
-    let why = "another node has what this one confirmed";
     assert!(
-        matches!(&ended, Err(Failed::Disk(error)) if error.to_string().starts_with(why)),
+        matches!(&ended, Err(failed @ Failed::Node(EndError::Forgotten)) if failed.has_forgotten()),
         "{ended:?}"
+    );
+    // Nor does it start again, whoever leads then.
+    let refused = Server::start(settings(&members, victim, &folder, false)).err();
+    assert!(
+        refused.as_ref().is_some_and(ServerError::has_forgotten),
+        "{refused:?}"
     );
     servers.into_iter().for_each(stop);
 }

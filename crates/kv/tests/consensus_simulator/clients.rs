@@ -30,6 +30,8 @@ enum Waits {
     Stored(u64),
     /// Who replaces a node, for a write to be confirmed.
     Replacing,
+    /// For nothing any more.
+    Gone,
 }
 
 #[derive(Debug, Default)]
@@ -151,6 +153,38 @@ impl Clients {
                 (ticket, Request::Change(Command::Renew { lease }))
             }
         }
+    }
+
+    /// The holder begins a lease, or gives a sign of life.
+    pub(crate) fn sign_of_life(&mut self, node: usize, now: Time) -> (Ticket, Request) {
+        let lease = self.lease.map_or(0, |(lease, _)| lease);
+        let ttl = TTL.as_millis() as u64;
+        let command = match lease {
+            0 => Command::Open { ttl },
+            lease => Command::Renew { lease },
+        };
+        (
+            self.wait(node, Waits::Lease(lease, now)),
+            Request::Change(command),
+        )
+    }
+
+    /// Whether a lease is held, as far as the holder knows.
+    pub(crate) fn holds_lease(&self) -> bool {
+        self.lease.is_some()
+    }
+
+    /// One who waits for a node's answer about a key waits no longer.
+    pub(crate) fn leave(&mut self, node: usize) -> Option<Ticket> {
+        let mut waits = self.waits.iter_mut();
+        let (ticket, waits, (key, number)) =
+            waits.find_map(|(ticket, (of, waits))| match *waits {
+                Waits::Key(key, number) if *of == node => Some((*ticket, waits, (key, number))),
+                _ => None,
+            })?;
+        *waits = Waits::Gone;
+        self.histories[key].give_up(number);
+        Some(ticket)
     }
 
     /// A write by who replaces a node.

@@ -1,6 +1,7 @@
-//! A disk that forgets, in a crash, what was not synced, or keeps some of it, damaged. Where a sync
-//! failed, what it was for is in the system's memory, and will never be on the disk: it is read by
-//! the next process, and gone when the machine dies.
+//! A disk that forgets, in a crash, what was not synced, or keeps some of it, damaged, and with it
+//! what is in the same block. Now and then it damages what was synced, too. Where a sync failed,
+//! what it was for is in the system's memory, and will never be on the disk: it is read by the next
+//! process, and gone when the machine dies.
 
 use crate::random::Random;
 use rhythm_kv::consensus::{Disk, Unwritten};
@@ -9,13 +10,20 @@ use std::io::{Error, ErrorKind};
 use std::ops::Range;
 use std::rc::Rc;
 
+/// What a disk writes as a whole.
+const BLOCK: usize = 4096;
+
 #[derive(Debug, Default)]
 struct State {
     synced: Vec<u8>,
     written: Vec<u8>,
-    /// Nothing can be written, or there is no room ahead.
+    /// Where the last write was, and the last that was synced; 0: that is the whole of it.
+    at: usize,
+    synced_at: usize,
+    /// Nothing can be written, or there is no room ahead, or none for another journal.
     is_full: bool,
     has_no_room: bool,
+    has_none_beside: bool,
     /// The machine dies at the so-manieth operation from now.
     dies_in: Option<u64>,
     /// The next sync fails, which ends the process; and of which bytes one has failed.
@@ -47,7 +55,8 @@ impl SimDisk {
             let kept = random.below(2 * unsynced as u64).min(unsynced as u64) as usize;
             left = state.written[..synced.len() + kept].to_vec();
             if kept > 0 && random.percent(50) {
-                let at = synced.len() + random.below(kept as u64) as usize;
+                let from = synced.len() / BLOCK * BLOCK;
+                let at = from + random.below((left.len() - from) as u64) as usize;
                 left[at] ^= 1 << random.below(8);
             }
         }
@@ -55,6 +64,24 @@ impl SimDisk {
         state.synced.clone_from(&left);
         state.written.clone_from(&left);
         (left, is_torn)
+    }
+
+    /// What is there after a crash, and damaged where others were told of it.
+    pub(crate) fn rot(&self, random: &mut Random) -> Vec<u8> {
+        let all = self.0.borrow().synced.len();
+        let (mut left, _) = self.crash(random);
+        let mut state = self.0.borrow_mut();
+        // Of the last record nobody can tell whether it was synced.
+        let until = match state.synced_at {
+            0 => all.min(left.len()),
+            last => last,
+        };
+        if until > 0 {
+            left[random.below(until as u64) as usize] ^= 1 << random.below(8);
+        }
+        state.synced.clone_from(&left);
+        state.written.clone_from(&left);
+        left
     }
 
     /// It is another disk from now on, with nothing on it.
@@ -82,9 +109,16 @@ impl SimDisk {
         (state.dies_in, state.sync_fails) = (None, false);
     }
 
-    pub(crate) fn set_full(&self, has_no_room: bool, is_full: bool) {
+    pub(crate) fn set_well(&self) {
         let mut state = self.0.borrow_mut();
-        (state.has_no_room, state.is_full) = (has_no_room, is_full);
+        (state.has_no_room, state.has_none_beside, state.is_full) = (false, false, false);
+    }
+
+    /// There is no room ahead, and perhaps none for another journal, or none at all.
+    pub(crate) fn set_full(&self, has_none_beside: bool, is_full: bool) {
+        let mut state = self.0.borrow_mut();
+        state.has_no_room = true;
+        (state.has_none_beside, state.is_full) = (has_none_beside, is_full);
     }
 }
 
@@ -106,7 +140,8 @@ impl Disk for SimDisk {
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Unwritten> {
         let mut state = self.0.borrow_mut();
         // A write that fails leaves some of it behind.
-        state.written.truncate(at as usize);
+        state.at = at as usize;
+        state.written.resize(at as usize, 0);
         let Range { start, end } = state.unsynced;
         state.unsynced = start.min(at as usize)..end.min(at as usize);
         let operated = state.operate();
@@ -132,12 +167,17 @@ impl Disk for SimDisk {
         }
         written[state.unsynced.clone()].fill(0);
         state.synced = written;
+        state.synced_at = state.at;
         Ok(())
     }
 
     fn replace(&mut self, bytes: &[u8]) -> Result<(), Unwritten> {
         let mut state = self.0.borrow_mut();
         state.operate()?;
+        if state.has_none_beside {
+            return Err(Unwritten::Yet(ErrorKind::StorageFull.into()));
+        }
+        state.synced_at = 0;
         state.synced = bytes.to_vec();
         state.written = bytes.to_vec();
         state.unsynced = 0..0;

@@ -1,6 +1,7 @@
 //! Nodes of a keyspace in one thread, from one seed: virtual time, a network that loses, repeats,
 //! delays and reorders frames, neighbors that do not hear each other, nodes that stand still, or
-//! die at any write with what they had not synced, disks that are full, or fail in a sync, nodes
+//! die at any write with what they had not synced, disks that are full, fail in a sync, or damage
+//! what was synced, clients that leave before they are answered, nodes
 //! that are told to end, or replaced by others of their name without what they had written, and
 //! with another clock; and networks on which every frame takes long. The nodes are the real ones.
 //!
@@ -65,6 +66,8 @@ fn every_history_is_linearizable_and_all_nodes_agree() {
         replaced,
         slow,
         unsynced,
+        damaged,
+        gone,
     } = all;
     for count in [
         changed,
@@ -81,8 +84,18 @@ fn every_history_is_linearizable_and_all_nodes_agree() {
         replaced,
         slow,
         unsynced,
+        damaged,
+        gone,
     ] {
         assert!(count > 0, "{all:?}");
+    }
+}
+
+#[test]
+fn no_lease_ends_because_all_stood_still() {
+    for seed in 0..300 {
+        let holds = world::holds_a_lease_over_a_standstill(seed);
+        assert!(holds, "seed {seed}: the lease ended");
     }
 }
 

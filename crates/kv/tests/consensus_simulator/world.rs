@@ -2,17 +2,18 @@
 
 mod end;
 mod mischief;
+mod still;
 
 pub(crate) use end::without_leader;
+pub(crate) use still::holds_a_lease_over_a_standstill;
 
 use crate::clients::Clients;
 use crate::disk::SimDisk;
 use crate::random::Random;
-use rhythm_kv::consensus::{Change, Effects, Node, Options};
+use rhythm_kv::consensus::{Change, Effects, EndError, Node, OpenError, Options};
 use rhythm_net::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::io::ErrorKind;
 use std::time::Duration;
 
 /// How long there is trouble, and how long it then takes at most until all is well.
@@ -40,6 +41,9 @@ pub(crate) struct Counts {
     pub(crate) slow: u64,
     /// Disks on which a sync failed.
     pub(crate) unsynced: u64,
+    /// Journals that were found to be damaged, and clients that left before they were answered.
+    pub(crate) damaged: u64,
+    pub(crate) gone: u64,
 }
 
 impl Counts {
@@ -58,6 +62,8 @@ impl Counts {
         self.replaced += more.replaced;
         self.slow += more.slow;
         self.unsynced += more.unsynced;
+        self.damaged += more.damaged;
+        self.gone += more.gone;
     }
 }
 
@@ -251,28 +257,31 @@ impl World {
             Event::Restart { node } => self.start(node),
             Event::Client { client } => self.client(client),
             Event::Trouble => self.trouble(),
-            Event::DiskWell { node } => self.seats[node].disk.set_full(false, false),
+            Event::DiskWell { node } => self.seats[node].disk.set_well(),
             Event::Leave { node, life } => self.end(node, life),
             Event::Replace => self.replace_on(),
         }
     }
 
-    fn start(&mut self, at: usize) {
-        let nodes = self.seats.len() as u64;
+    fn options(&mut self, at: usize) -> Options {
         let second = self.now.since(Time::ZERO).as_secs();
+        Options {
+            id: at as u64 + 1,
+            nodes: self.seats.len() as u64,
+            digest: 99,
+            whose: at as u64,
+            seed: at as u64 * 7919 + self.random.below(1 << 20),
+            started: second.saturating_sub(self.seats[at].behind),
+            journal_bytes: JOURNAL_BYTES,
+        }
+    }
+
+    fn start(&mut self, at: usize) {
+        let options = self.options(at);
         let seat = &mut self.seats[at];
         self.counts.unsynced += u64::from(seat.disk.has_failed());
         let (journal, is_torn) = seat.disk.crash(&mut self.random);
         self.counts.torn += u64::from(is_torn);
-        let options = Options {
-            id: at as u64 + 1,
-            nodes,
-            digest: 99,
-            whose: at as u64,
-            seed: at as u64 * 7919 + self.random.below(1 << 20),
-            started: second.saturating_sub(seat.behind),
-            journal_bytes: JOURNAL_BYTES,
-        };
         seat.life += 1;
         seat.leaves = None;
         // What it executes again was told of before.
@@ -283,7 +292,7 @@ impl World {
                 seat.node = Some(node);
                 self.after(wait, Event::Wake { node: at, life });
             }
-            Err(rhythm_kv::consensus::OpenError::Unwritten(_)) => {
+            Err(OpenError::Unwritten(_)) => {
                 self.after(Duration::from_millis(500), Event::Restart { node: at });
             }
             Err(error) => panic!("node {at}: {error}"),
@@ -299,7 +308,11 @@ impl World {
         let flushed = node.flush(self.now, &mut effects);
         let status = node.status();
         if let Err(error) = flushed {
-            assert_ne!(error.kind(), ErrorKind::InvalidData, "node {at}: {error}");
+            // Nobody forgets what it confirmed, and all are of one release.
+            assert!(
+                matches!(error, EndError::Unwritten(_)),
+                "node {at}: {error}"
+            );
             // Some of what it sent before may be on its way; nobody was answered.
             let kept = self.random.below(effects.frames.len() as u64 + 1) as usize;
             effects.frames.truncate(kept);
@@ -389,6 +402,12 @@ impl World {
                 _ => self.clients.ask(at, random),
             };
             node.ask(ticket, request, self.now);
+            if random.percent(10)
+                && let Some(ticket) = self.clients.leave(at)
+            {
+                node.forget(ticket);
+                self.counts.gone += 1;
+            }
             self.flush(at);
         }
         // The holder is silent for too long now and then.

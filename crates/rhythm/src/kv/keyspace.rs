@@ -2,10 +2,12 @@
 
 use super::nodes::{check_name, nodes};
 use super::values;
-use crate::logs;
+use crate::{logs, output};
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_engine::settings::LogFormat;
-use rhythm_kv::consensus::server::{CLIENTS_MAX, Handle, Member, NODES_MAX, Server, Settings};
+use rhythm_kv::consensus::server::{
+    CLIENTS_MAX, Failed, Handle, Member, NODES_MAX, Server, ServerError, Settings,
+};
 use rhythm_net::resource;
 use rhythm_net::signal::{self, Signal};
 use std::fs;
@@ -15,11 +17,16 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+/// The exit status of a node that lacks what it confirmed: to start it again mends nothing, and
+/// systemd is told so.
+const FORGOTTEN: u8 = 3;
+
 /// Serve a small keyspace that nodes agree on, and that none of them forgets.
 ///
 /// Its clients speak memcached's ASCII protocol; whichever node they ask, they see what was
 /// confirmed. It serves while most of the nodes are there. SIGTERM and SIGINT end it: another node
-/// leads from then on, and clients get answers to what was taken; said again, at once.
+/// leads from then on, and clients get answers to what was taken; said again, at once. A node that
+/// lacks what it confirmed ends with status 3, and has to be replaced.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The nodes of the keyspace: a file; see docs/kv-keyspace.md
@@ -55,6 +62,20 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    serve(args).or_else(|error| {
+        let at_start = error.downcast_ref::<ServerError>();
+        let later = error.downcast_ref::<Failed>();
+        let has_forgotten = at_start.is_some_and(ServerError::has_forgotten)
+            || later.is_some_and(Failed::has_forgotten);
+        if !has_forgotten {
+            return Err(error);
+        }
+        output::complain(format_args!("rhythm: {error:#}"));
+        Ok(ExitCode::from(FORGOTTEN))
+    })
+}
+
+fn serve(args: &Args) -> Result<ExitCode> {
     let members = members(&args.file)?;
     let Some(me) = members.iter().position(|member| member.name == args.node) else {
         bail!(

@@ -121,6 +121,31 @@ impl Nodes {
     }
 }
 
+/// To start it again would mend nothing, and systemd is told so.
+#[test]
+fn a_node_whose_journal_is_damaged_ends_with_a_status_of_its_own() {
+    let mut nodes = Nodes::start("kv-keyspace-damaged");
+    let journal = nodes.folder.join("a/journal");
+    let began = Instant::now();
+    while !journal.exists() {
+        assert!(began.elapsed() < NEVER, "it does not begin");
+        thread::sleep(Duration::from_millis(10));
+    }
+    nodes.kill(0);
+    let mut bytes = fs::read(&journal).expect("it is there");
+    bytes[30] ^= 1;
+    fs::write(&journal, bytes).expect("it can be written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+    command.args(["kv", "keyspace"]);
+    command.arg(nodes.folder.join("keyspace.toml"));
+    command.args(["--node", "a", "--folder"]);
+    command.arg(nodes.folder.join("a"));
+    let ended = command.output().expect("it starts");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains("the journal is damaged at byte"), "{said}");
+    assert_eq!(ended.status.code(), Some(3));
+}
+
 impl Drop for Nodes {
     fn drop(&mut self) {
         (0..3).for_each(|node| self.kill(node));

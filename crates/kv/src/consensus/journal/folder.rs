@@ -10,6 +10,7 @@ use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
+use std::mem;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -119,14 +120,15 @@ impl Folder {
 
 impl Folder {
     fn try_write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        // What a write before left behind the end is gone first.
-        if self.end != at {
-            self.journal.set_len(at)?;
+        let before = mem::replace(&mut self.end, u64::MAX);
+        self.journal.write_all_at(bytes, at)?;
+        let end = at + bytes.len() as u64;
+        // What a write before left behind it goes: not first, as what is written again is synced.
+        if before != at {
+            self.journal.set_len(end)?;
             self.taken = 0;
         }
-        self.end = u64::MAX;
-        self.journal.write_all_at(bytes, at)?;
-        self.end = at + bytes.len() as u64;
+        self.end = end;
         Ok(())
     }
 
@@ -136,14 +138,24 @@ impl Folder {
         let options = options.read(true).write(true).create(true).truncate(true);
         let mut file = options.open(self.path.join("journal.new"))?;
         file.write_all(bytes)?;
-        file.sync_all()?;
+        self.timed(|| file.sync_all())?;
         Ok(file)
     }
 
     /// Gives it its name.
     fn try_name(&self) -> io::Result<()> {
         fs::rename(self.path.join("journal.new"), self.path.join("journal"))?;
-        File::open(&self.path)?.sync_all()
+        let folder = File::open(&self.path)?;
+        self.timed(|| folder.sync_all())
+    }
+
+    /// Records how long it takes.
+    fn timed(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let start = clock::monotonic();
+        let synced = sync();
+        let took = clock::monotonic().since(start);
+        self.syncs.record(took.as_nanos() as u64, 1);
+        synced
     }
 }
 
@@ -153,11 +165,8 @@ impl Disk for Folder {
     }
 
     fn sync(&mut self) -> Result<(), Unwritten> {
-        let start = clock::monotonic();
-        let synced = self.journal.sync_data().map_err(Unwritten::Ever);
-        let took = clock::monotonic().since(start);
-        self.syncs.record(took.as_nanos() as u64, 1);
-        synced
+        let synced = self.timed(|| self.journal.sync_data());
+        synced.map_err(Unwritten::Ever)
     }
 
     fn replace(&mut self, bytes: &[u8]) -> Result<(), Unwritten> {

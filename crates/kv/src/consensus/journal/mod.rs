@@ -1,18 +1,19 @@
 //! What a node must not forget, in one file: a record for each time that something was written.
 //!
 //! ```text
-//!   | magic | salt | whose |  record: | magic | length | number | checksum | ... |  record ...
-//!                             the first: a base (all there was); then: entries, lives
+//!   | magic | salt | whose | base (all there was) |     entries     |     life     |
+//!   a block                                        another           another
 //! ```
 //!
 //! A record is synced before the next is written. So where the last one is not whole, nobody was
-//! told of it, and it is cut off; where a good one follows, it was synced and is damaged now, and
-//! the node does not start. When the file has grown, another takes its place in one step, whose
-//! base is all there is. The checksum's key is in the file, so no value that a client chooses looks
-//! like a record.
+//! told of it, and it is cut off; where one follows, it was synced and is damaged now, and the node
+//! does not start. When the file has grown, another takes its place in one step, whose base is all
+//! there is. A node that finds that it has forgotten what it confirmed writes that, too, and does
+//! not start again.
 
 mod folder;
 mod log;
+mod records;
 
 pub(super) use folder::SyncTimes;
 pub use folder::{Folder, FolderError};
@@ -20,30 +21,40 @@ pub(super) use log::Log;
 
 use super::wire;
 use super::wire::bytes::{Put, Taker};
-use crate::checksum::checksum;
-use memchr::memmem;
 use raft::eraftpb::{ConfState, Entry, HardState};
+use records::{Form, Records, fill};
 use std::io;
 
-const FILE_MAGIC: &[u8; 8] = b"RhyKeys2";
-const RECORD_MAGIC: &[u8; 4] = b"RKr\n";
-/// Bytes in front of the first record, and in front of what a record says.
+/// What files begin with, the latest last.
+const FILE_MAGICS: [(&[u8; 8], Form); 2] =
+    [(b"RhyKeys2", Form::Packed), (b"RhyKeys3", Form::Blocks)];
+const FILE_MAGIC: &[u8; 8] = FILE_MAGICS[1].0;
+/// Bytes in front of the first record.
 const FILE_HEAD: usize = 24;
-const RECORD_HEAD: usize = 24;
 const APPEND: u8 = 0;
 const LIFE: u8 = 1;
 const BASE: u8 = 2;
+const FORGOTTEN: u8 = 3;
+/// Records from which on the file is written anew, however short they are: 64 MiB of blocks.
+const RECORDS_MAX: u64 = 16 << 10;
 
 /// Whose journal begins with these bytes: which node's, of which keyspace.
 pub(super) fn whose(bytes: &[u8]) -> Option<u64> {
-    let head = bytes.get(..FILE_HEAD)?;
-    let number = head.strip_prefix(FILE_MAGIC)?.last_chunk()?;
-    Some(u64::from_le_bytes(*number))
+    let (head, _) = bytes.split_at_checked(FILE_HEAD)?;
+    form(head)?;
+    head.last_chunk().map(|number| u64::from_le_bytes(*number))
+}
+
+fn form(head: &[u8]) -> Option<Form> {
+    let mut forms = FILE_MAGICS.into_iter();
+    let found = forms.find(|(magic, _)| head.starts_with(*magic));
+    found.map(|(_, form)| form)
 }
 
 /// Where the journal is.
 pub trait Disk {
-    /// Writes at a place: at the end, or where an attempt before failed.
+    /// Writes at a place: at the end, or where an attempt before failed, or the same bytes as are
+    /// there, and others behind them. What is behind all that goes.
     ///
     /// # Errors
     /// The bytes may be there in part.
@@ -90,13 +101,16 @@ pub enum Unwritten {
 #[derive(Debug)]
 pub(super) struct Journal<D> {
     disk: D,
-    salt: u64,
+    records: Records,
     whose: u64,
     /// The number of the next record, and where it goes.
     number: u64,
     end: u64,
-    /// Where the base ended.
+    /// Where the base ended, and bytes of the records behind it, without what fills their blocks.
     base_end: u64,
+    written: u64,
+    /// The last record that was read behind the base, and where it is.
+    last: Option<(u64, Vec<u8>)>,
 }
 
 /// What was in a journal.
@@ -105,6 +119,8 @@ pub(super) struct Recovered {
     pub(super) log: Log,
     /// The how-manieth life of the node the last one was.
     pub(super) life: u64,
+    /// It was found to lack what the node had confirmed.
+    pub(super) has_forgotten: bool,
 }
 
 impl<D: Disk> Journal<D> {
@@ -123,77 +139,47 @@ impl<D: Disk> Journal<D> {
                 ..Log::default()
             },
             life: 0,
+            has_forgotten: false,
         };
+        let form = Form::Blocks;
         let mut journal = Journal {
             disk,
-            salt,
+            records: Records { form, salt },
             whose,
             number: 0,
             end: FILE_HEAD as u64,
             base_end: 0,
+            written: 0,
+            last: None,
         };
         if bytes.is_empty() {
             return Ok((journal, recovered));
         }
-        let Some((head, mut rest)) = bytes
-            .split_at_checked(FILE_HEAD)
-            .filter(|(head, _)| self::whose(head) == Some(whose))
-        else {
+        let form = self::form(bytes).filter(|_| self::whose(bytes) == Some(whose));
+        let salt = bytes.get(8..16).and_then(<[u8]>::first_chunk);
+        let Some((form, salt)) = form.zip(salt) else {
             return Err(Damaged { at: 0 });
         };
-        journal.salt = u64::from_le_bytes(head[8..16].try_into().unwrap_or_default());
-        while let Some((said, behind)) = journal.record(rest) {
-            let at = journal.end;
+        let salt = u64::from_le_bytes(*salt);
+        journal.records = Records { form, salt };
+        let (mut at, mut last) = (FILE_HEAD, None);
+        while let Some((said, next)) = journal.records.decode(bytes, at, journal.number) {
             let taken = recovered.take(said, journal.number == 0);
-            taken.ok_or(Damaged { at })?;
-            journal.end += (rest.len() - behind.len()) as u64;
-            if journal.number == 0 {
-                journal.base_end = journal.end;
+            taken.ok_or(Damaged { at: at as u64 })?;
+            match journal.number {
+                0 => journal.base_end = next as u64,
+                _ => last = Some((at, said)),
             }
             journal.number += 1;
-            rest = behind;
+            at = next;
         }
+        journal.end = at as u64;
         // Of the base, which was in its place in one step, nothing can be missing.
-        let mut later = memmem::find_iter(rest, RECORD_MAGIC);
-        if journal.number == 0 || later.any(|at| journal.is_later(&rest[at..])) {
+        if journal.number == 0 || journal.records.has_later(bytes, at, journal.number) {
             return Err(Damaged { at: journal.end });
         }
+        journal.last = last.map(|(at, said)| (at as u64, said.to_vec()));
         Ok((journal, recovered))
-    }
-
-    /// What the record says that these bytes begin with, if it is the next, and what follows it.
-    fn record<'a>(&self, bytes: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
-        let (number, said, behind) = self.any_record(bytes)?;
-        (number == self.number).then_some((said, behind))
-    }
-
-    fn is_later(&self, bytes: &[u8]) -> bool {
-        self.any_record(bytes)
-            .is_some_and(|(number, ..)| number > self.number)
-    }
-
-    fn any_record<'a>(&self, bytes: &'a [u8]) -> Option<(u64, &'a [u8], &'a [u8])> {
-        let mut taker = Taker(bytes);
-        if taker.slice(RECORD_MAGIC.len())? != RECORD_MAGIC {
-            return None;
-        }
-        let (length, number, sum) = (taker.u32()?, taker.u64()?, taker.u64()?);
-        let said = taker.slice(length as usize)?;
-        (self.sum(number, said) == sum).then_some((number, said, taker.0))
-    }
-
-    fn sum(&self, number: u64, said: &[u8]) -> u64 {
-        checksum([self.salt ^ number, 0], said)
-    }
-
-    fn frame(&self, number: u64, said: &[u8]) -> Vec<u8> {
-        let mut out = Vec::with_capacity(RECORD_HEAD + said.len());
-        out.extend_from_slice(RECORD_MAGIC);
-        out.put_u32(said.len() as u32);
-        out.put_u64(number);
-        out.put_u64(self.sum(number, said));
-        out.extend_from_slice(said);
-        out
     }
 
     /// Writes entries, which take the place of those from the first one's index on, and the state.
@@ -206,27 +192,52 @@ impl<D: Disk> Journal<D> {
 
     /// Begins the life of a process: writes anew all that was read. Where a process before ended as
     /// the disk failed, what is read may be in the system's memory alone, and another sync would
-    /// say that it is on the disk. Without room for that, what is there goes on.
+    /// say that it is on the disk. That can be so of the last record alone: without room for all,
+    /// that one is written again where it is, and what is there goes on.
     pub(super) fn begin(&mut self, life: u64, log: &Log) -> Result<(), Unwritten> {
+        let last = self.last.take();
         match self.replace(life, log) {
-            Err(Unwritten::Yet(_)) if self.number > 0 => self.begin_life(life),
+            Err(Unwritten::Yet(error)) if self.number > 0 => match self.records.form {
+                Form::Packed => Err(Unwritten::Yet(io::Error::other(format!(
+                    "it is of an older release, and there is no room to write it anew: {error}"
+                )))),
+                Form::Blocks => self.go_on(life, last),
+            },
             begun => begun,
         }
     }
 
+    /// Writes the last record again, and behind it, when that is synced, that the node lives once
+    /// more.
+    fn go_on(&mut self, life: u64, last: Option<(u64, Vec<u8>)>) -> Result<(), Unwritten> {
+        if let Some((at, said)) = last {
+            let mut record = self.records.encode(self.number - 1, &said);
+            fill(&mut record);
+            self.disk.write(at, &record)?;
+            self.disk.sync()?;
+        }
+        self.begin_life(life)
+    }
+
     /// Writes that the node lives once more.
     pub(super) fn begin_life(&mut self, life: u64) -> Result<(), Unwritten> {
-        let mut said = vec![LIFE];
-        said.put_u64(life);
-        self.write(&said)
+        self.write(&self::life(life))
+    }
+
+    /// Writes that it lacks what the node confirmed: no other life of the node begins from it.
+    pub(super) fn forget(&mut self) -> Result<(), Unwritten> {
+        self.write(&[FORGOTTEN])
     }
 
     fn write(&mut self, said: &[u8]) -> Result<(), Unwritten> {
-        let record = self.frame(self.number, said);
+        let mut record = self.records.encode(self.number, said);
+        let written = record.len() as u64;
+        fill(&mut record);
         self.disk.write(self.end, &record)?;
         self.disk.sync()?;
         self.number += 1;
         self.end += record.len() as u64;
+        self.written += written;
         Ok(())
     }
 
@@ -239,17 +250,28 @@ impl<D: Disk> Journal<D> {
         said.put_u64(log.before.0);
         said.put_u64(log.before.1);
         wire::put_entries(&mut said, &log.entries);
+        let records = Records {
+            form: Form::Blocks,
+            ..self.records
+        };
         let mut out = FILE_MAGIC.to_vec();
-        out.put_u64(self.salt);
+        out.put_u64(records.salt);
         out.put_u64(self.whose);
-        out.extend(self.frame(0, &said));
+        out.extend(records.encode(0, &said));
+        fill(&mut out);
         self.disk.replace(&out)?;
-        (self.number, self.end) = (1, out.len() as u64);
+        self.records = records;
+        (self.number, self.end, self.written) = (1, out.len() as u64, 0);
         self.base_end = self.end;
         Ok(())
     }
 
-    /// Bytes that were written since the base.
+    /// Whether what was written since the base is more than so many bytes, or too many records.
+    pub(super) fn is_long(&self, bytes: u64) -> bool {
+        self.written > bytes || self.number > RECORDS_MAX
+    }
+
+    /// Bytes of the disk that have been taken since the base.
     pub(super) fn grown(&self) -> u64 {
         self.end - self.base_end.min(self.end)
     }
@@ -257,6 +279,12 @@ impl<D: Disk> Journal<D> {
     pub(super) fn has_room(&mut self) -> bool {
         self.disk.has_room()
     }
+}
+
+fn life(life: u64) -> Vec<u8> {
+    let mut said = vec![LIFE];
+    said.put_u64(life);
+    said
 }
 
 impl Recovered {
@@ -273,6 +301,7 @@ impl Recovered {
                 self.log.append(&wire::take_entries(&mut taker)?);
             }
             LIFE => self.life = taker.u64()?,
+            FORGOTTEN => self.has_forgotten = true,
             BASE => {
                 self.life = taker.u64()?;
                 self.log.state = wire::take_state(&mut taker)?;
@@ -287,4 +316,4 @@ impl Recovered {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -6,14 +6,13 @@
 //! ```
 
 use super::Node;
-use super::request::{Answer, Effects, Read, Ticket};
+use super::request::{Answer, Effects, EndError, Read, Ticket};
 use super::underway::{
-    AGAIN_TICKS, AGAIN_TICKS_MAX, BATCH_BYTES, PATIENCE, Question, Said, Underway,
+    AGAIN_TICKS, AGAIN_TICKS_MAX, BATCH_BYTES, PATIENCE, Question, Said, Underway, Waiting,
 };
 use crate::consensus::journal::{Disk, Unwritten};
 use crate::consensus::keyspace::{Batch, Command};
 use rhythm_net::Time;
-use std::io;
 
 impl<D: Disk> Node<D> {
     /// Who leads, and since when.
@@ -43,7 +42,7 @@ impl<D: Disk> Node<D> {
     /// Has it live later than a node of its name that was before, whose clock was ahead: its
     /// batches would not count. One that was refused for that gets another number. False: that
     /// cannot be written yet.
-    fn outlive(&mut self) -> io::Result<bool> {
+    fn outlive(&mut self) -> Result<bool, EndError> {
         let id = self.options.id;
         if !self.keyspace.has_executed(id, (self.life, self.number + 1)) {
             return Ok(true);
@@ -51,7 +50,7 @@ impl<D: Disk> Node<D> {
         let life = self.keyspace.last_batch(id).0 + 1;
         match self.journal.begin_life(life) {
             Ok(()) => {}
-            Err(Unwritten::Ever(error)) => return Err(error),
+            Err(Unwritten::Ever(error)) => return Err(EndError::Unwritten(error)),
             Err(Unwritten::Yet(error)) => {
                 tracing::error!(%error, "the journal cannot be written; it is tried again");
                 return Ok(false);
@@ -72,7 +71,7 @@ impl<D: Disk> Node<D> {
     }
 
     /// Puts the next batch together, and says it to the leader.
-    pub(super) fn propose(&mut self, out: &mut Effects) -> io::Result<()> {
+    pub(super) fn propose(&mut self, out: &mut Effects) -> Result<(), EndError> {
         let has_work = self.underway.is_some() || !self.changes.is_empty();
         if has_work && self.stalled.is_none() && !self.outlive()? {
             return Ok(());
@@ -80,7 +79,8 @@ impl<D: Disk> Node<D> {
         if self.underway.is_none() && !self.changes.is_empty() {
             if self.stalled.is_some() || !self.journal.has_room() {
                 self.change_bytes = 0;
-                let refused = self.changes.drain(..).filter_map(|asked| asked.ticket);
+                let refused = self.changes.drain(..);
+                let refused = refused.filter_map(|change| change.awaited_by());
                 out.answers
                     .extend(refused.map(|ticket| (ticket, Answer::DiskFull)));
                 return Ok(());
@@ -114,21 +114,14 @@ impl<D: Disk> Node<D> {
         while bytes < BATCH_BYTES
             && let Some(change) = self.changes.pop_front()
         {
-            self.change_bytes -= change.what.len();
-            if let Some(ticket) = change.ticket {
-                self.begun = ticket;
-                // Those before it are reads, or were given up.
-                self.unwanted = self.unwanted.split_off(&ticket);
-                if self.unwanted.remove(&ticket) {
-                    continue;
-                }
+            let Waiting { what, ticket, at } = change.asked;
+            self.change_bytes -= what.len();
+            if change.is_unwanted {
+                continue;
             }
-            bytes += change.what.len();
-            asked.push((change.ticket, change.at));
-            commands.push(change.what);
-        }
-        if self.changes.is_empty() {
-            self.unwanted.clear();
+            bytes += what.len();
+            asked.push((ticket, at));
+            commands.push(what);
         }
         if commands.is_empty() {
             return None;
@@ -227,10 +220,10 @@ impl<D: Disk> Node<D> {
             };
             (out.answers).extend(ticket.map(|ticket| (ticket, answer)));
         };
-        let late = self.changes.partition_point(|change| is_late(change.at));
+        let late = (self.changes).partition_point(|change| is_late(change.asked.at));
         for change in self.changes.drain(..late) {
-            self.change_bytes -= change.what.len();
-            nothing(change.ticket);
+            self.change_bytes -= change.asked.what.len();
+            nothing(change.awaited_by());
         }
         let late = self.reads.partition_point(|read| is_late(read.at));
         (self.reads.drain(..late)).for_each(|read| nothing(read.ticket));

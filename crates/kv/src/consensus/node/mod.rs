@@ -18,23 +18,23 @@ mod lead;
 mod ready;
 mod request;
 mod silence;
+mod understood;
 mod underway;
 
-pub use request::{Answer, Effects, OpenError, Options, Read, Request, Status, Ticket};
+pub use request::{Answer, Effects, EndError, OpenError, Options, Read, Request, Status, Ticket};
 
 use super::journal::{Disk, Journal, Log, Unwritten, whose};
-use super::keyspace::{Command, Keyspace};
+use super::keyspace::{BYTES_MAX, Command, KEYS_MAX, Keyspace, LEASES_MAX};
 use super::wire::{self, NoFrame};
 use elections::Elections;
 use raft::eraftpb::{ConfState, MessageType};
 use raft::{Config, RawNode, ReadOnlyOption, StateRole};
 use rhythm_net::Time;
 use silence::Silence;
-use std::collections::{BTreeSet, VecDeque};
-use std::io;
+use std::collections::VecDeque;
 use std::time::Duration;
 pub(super) use underway::PATIENCE;
-use underway::{BATCH_BYTES, Question, Stalled, Underway, Waiting};
+use underway::{BATCH_BYTES, Question, Stalled, Underway, Waiting, WaitingChange};
 
 /// What `raft` counts time in.
 pub const TICK: Duration = Duration::from_millis(50);
@@ -44,6 +44,13 @@ const HAND_OVER_TICKS: u64 = 40;
 /// Bytes of changes that may wait, some batches, and reads.
 const WAITING_BYTES: usize = 4 * BATCH_BYTES;
 const WAITING_READS: usize = 65_536;
+/// Bytes that an item, or a lease, takes in a snapshot beside its key and value, and all else.
+const OF_EACH: usize = 32;
+const OF_ALL: usize = 1 << 20;
+const _: () = assert!(
+    BYTES_MAX + (KEYS_MAX + LEASES_MAX) * OF_EACH + OF_ALL <= wire::FRAME_MAX,
+    "a snapshot is one frame"
+);
 
 /// See the head of this file.
 pub struct Node<D> {
@@ -58,11 +65,10 @@ pub struct Node<D> {
     life: u64,
     /// The last batch's, and question's.
     number: u64,
-    changes: VecDeque<Waiting<Command>>,
+    changes: VecDeque<WaitingChange>,
     change_bytes: usize,
-    /// The last ticket in a batch, and those behind it that nobody wants any more.
-    begun: Ticket,
-    unwanted: BTreeSet<Ticket>,
+    /// The last ticket under which it was asked.
+    last_asked: Ticket,
     underway: Option<Underway>,
     reads: VecDeque<Waiting<Read>>,
     question: Option<Question>,
@@ -75,8 +81,8 @@ pub struct Node<D> {
     stalled: Option<Stalled>,
     /// The journal is not written anew before this tick.
     sum_up_at: u64,
-    /// The leader knows of what this node confirmed, and it has not.
-    has_forgotten: bool,
+    /// Why it does not go on: nothing is taken from others any more.
+    ends: Option<EndError>,
 }
 
 impl<D: Disk> Node<D> {
@@ -91,6 +97,9 @@ impl<D: Disk> Node<D> {
         let voters = ConfState::from(((1..=options.nodes).collect::<Vec<_>>(), Vec::new()));
         let salt = options.seed;
         let (mut journal, recovered) = Journal::open(disk, journal, salt, options.whose, &voters)?;
+        if recovered.has_forgotten {
+            return Err(OpenError::Forgotten);
+        }
         let life = options.started.max(recovered.life + 1);
         let log = recovered.log;
         match journal.begin(life, &log) {
@@ -134,8 +143,7 @@ impl<D: Disk> Node<D> {
             number: 0,
             changes: VecDeque::new(),
             change_bytes: 0,
-            begun: 0,
-            unwanted: BTreeSet::new(),
+            last_asked: 0,
             underway: None,
             reads: VecDeque::new(),
             question: None,
@@ -146,7 +154,7 @@ impl<D: Disk> Node<D> {
             tick_at: now + TICK,
             stalled: None,
             sum_up_at: 0,
-            has_forgotten: false,
+            ends: None,
         };
         node.choose_patience();
         Ok(node)
@@ -160,6 +168,7 @@ impl<D: Disk> Node<D> {
     /// What is asked of it, under tickets that grow. The answer comes with one of the next
     /// [`Node::flush`].
     pub fn ask(&mut self, ticket: Ticket, request: Request, now: Time) {
+        self.last_asked = ticket;
         match request {
             Request::Change(command) => self.change(Some(ticket), command, now),
             Request::Read(what) => self.reads.push_back(Waiting {
@@ -172,52 +181,63 @@ impl<D: Disk> Node<D> {
 
     /// Nobody waits for an answer any more: a change is dropped if it was not begun.
     pub fn forget(&mut self, ticket: Ticket) {
-        if !self.changes.is_empty() && ticket > self.begun {
-            self.unwanted.insert(ticket);
+        let at = self.changes.partition_point(|change| change.place < ticket);
+        let change = self.changes.get_mut(at);
+        // Others at its place are the node's own, behind it.
+        if let Some(change) = change.filter(|change| change.asked.ticket == Some(ticket)) {
+            change.is_unwanted = true;
         }
     }
 
     fn change(&mut self, ticket: Option<Ticket>, what: Command, now: Time) {
         self.change_bytes += what.len();
         let at = now;
-        self.changes.push_back(Waiting { what, ticket, at });
+        self.changes.push_back(WaitingChange {
+            asked: Waiting { what, ticket, at },
+            place: self.last_asked,
+            is_unwanted: false,
+        });
     }
 
     /// How long the frame is that these bytes begin with, if that is to be seen yet.
     ///
     /// # Errors
-    /// They are none.
-    pub(crate) fn frame_length(bytes: &[u8]) -> Result<Option<usize>, NoFrame> {
-        wire::length(bytes)
+    /// They are none; or it is longer than those of who is not known may be.
+    pub(crate) fn frame_length(bytes: &[u8], is_known: bool) -> Result<Option<usize>, NoFrame> {
+        let length = wire::length(bytes)?;
+        let fits = is_known || length.is_none_or(|length| length <= wire::FIRST_MAX);
+        fits.then_some(length).ok_or(NoFrame)
     }
 
-    /// A whole frame came from another node.
+    /// A whole frame came from another node: which one's.
     ///
     /// # Errors
     /// It is none of this keyspace's.
-    pub fn frame(&mut self, frame: &[u8]) -> Result<(), NoFrame> {
+    pub fn frame(&mut self, frame: &[u8]) -> Result<u64, NoFrame> {
         let voters = &self.raft.store().voters;
         let message = wire::decode(self.options.digest, frame, voters)?;
+        let from = message.from;
         let is_ours = message.to == self.options.id
             && message.from != self.options.id
             && voters.voters.contains(&message.from);
         // A node that cannot write is as one that is not there; one whose disk is full puts nothing
         // into the log for others.
-        let is_refused = self.stalled.is_some()
+        let is_refused = self.ends.is_some()
+            || self.stalled.is_some()
             || message.msg_type == MessageType::MsgPropose && !self.journal.has_room();
         // A leader tells a node of no more than it confirmed.
         let last = self.raft.raft.raft_log.last_index();
         if is_ours && message.msg_type == MessageType::MsgHeartbeat && message.commit > last {
-            self.has_forgotten = true;
-            return Ok(());
+            self.ends = Some(EndError::Forgotten);
+            return Ok(from);
         }
-        if is_ours && !is_refused {
+        if is_ours && !is_refused && self.understands(&message) {
             // What is refused is lost, as anything may be that is sent.
             self.elections.heard_of(message.from, self.ticks);
             let _ = self.raft.step(message);
             self.choose_patience();
         }
-        Ok(())
+        Ok(from)
     }
 
     /// To be called at [`Node::wake_at`].
@@ -227,8 +247,10 @@ impl<D: Disk> Node<D> {
         if now < self.tick_at {
             return;
         }
+        let late = now.since(self.tick_at);
         self.tick_at = (self.tick_at + TICK).max(now);
         self.ticks += 1;
+        self.silence.passed(late, self.stalled.is_some(), now);
         if self.stalled.is_some() {
             return;
         }
@@ -276,14 +298,10 @@ impl<D: Disk> Node<D> {
     /// Does what there is to do.
     ///
     /// # Errors
-    /// The disk failed so that nobody knows what is on it, or what the node confirmed is not on it:
-    /// it must not go on.
-    pub fn flush(&mut self, now: Time, out: &mut Effects) -> io::Result<()> {
-        if self.has_forgotten {
-            return Err(io::Error::other(
-                "another node has what this one confirmed to it, and this one has not: its journal \
-                 was lost or cut",
-            ));
+    /// It must not go on.
+    pub fn flush(&mut self, now: Time, out: &mut Effects) -> Result<(), EndError> {
+        if let Some(ends) = self.ends.take() {
+            return Err(self.end(ends));
         }
         self.give_up(now, out);
         loop {
@@ -296,6 +314,21 @@ impl<D: Disk> Node<D> {
             }
         }
         self.sum_up()
+    }
+
+    /// A node that has forgotten does not start anew from the same journal either: the next leader
+    /// would not know what it had confirmed, and it would vote.
+    fn end(&mut self, why: EndError) -> EndError {
+        if matches!(why, EndError::Forgotten)
+            && let Err(Unwritten::Yet(error) | Unwritten::Ever(error)) = self.journal.forget()
+        {
+            tracing::error!(
+                %error,
+                "that this node has forgotten what it confirmed cannot be written down: do not \
+                 start it again"
+            );
+        }
+        why
     }
 
     /// How it is.
@@ -316,3 +349,6 @@ impl<D: Disk> Node<D> {
         &self.keyspace
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@
 //! ```
 
 use super::Node;
-use super::request::{Answer, Effects};
+use super::request::{Answer, Effects, EndError};
 use super::underway::{AGAIN_TICKS, Stalled, Underway};
 use crate::consensus::journal::{Disk, Unwritten};
 use crate::consensus::keyspace::{Batch, Keyspace};
@@ -16,7 +16,6 @@ use crate::consensus::wire;
 use raft::eraftpb::{Entry, Message, Snapshot};
 use raft::{ProgressState, Ready, SnapshotStatus, Storage};
 use rhythm_net::Time;
-use std::io;
 use std::time::Duration;
 
 /// How long after a write that failed the next is tried.
@@ -30,7 +29,7 @@ const SNAPSHOT_TICKS: u64 = 5 * AGAIN_TICKS;
 
 impl<D: Disk> Node<D> {
     /// Deals with what is ready; false: with nothing.
-    pub(super) fn take_ready(&mut self, now: Time, out: &mut Effects) -> io::Result<bool> {
+    pub(super) fn take_ready(&mut self, now: Time, out: &mut Effects) -> Result<bool, EndError> {
         let mut ready = match self.stalled.take() {
             Some(stalled) if now < stalled.again_at => {
                 self.stalled = Some(stalled);
@@ -43,7 +42,7 @@ impl<D: Disk> Node<D> {
         self.say(ready.take_messages(), out);
         match self.write(&ready) {
             Ok(()) => {}
-            Err(Unwritten::Ever(error)) => return Err(error),
+            Err(Unwritten::Ever(error)) => return Err(EndError::Unwritten(error)),
             Err(Unwritten::Yet(error)) => {
                 tracing::error!(%error, "the journal cannot be written; it is tried again");
                 let again_at = now + AGAIN;
@@ -96,13 +95,12 @@ impl<D: Disk> Node<D> {
     }
 
     /// Takes over what another node is further.
-    fn take_snapshot(&mut self, snapshot: &Snapshot, out: &mut Effects) -> io::Result<()> {
+    fn take_snapshot(&mut self, snapshot: &Snapshot, out: &mut Effects) -> Result<(), EndError> {
         if snapshot.is_empty() {
             return Ok(());
         }
         let Some(keyspace) = Keyspace::from_snapshot(&snapshot.data) else {
-            let error = "another node's snapshot is of another version of this program";
-            return Err(invalid(error.into()));
+            return Err(EndError::Unknown("another node's snapshot".to_owned()));
         };
         self.keyspace = keyspace;
         self.applied = snapshot.get_metadata().index;
@@ -120,7 +118,7 @@ impl<D: Disk> Node<D> {
         Ok(())
     }
 
-    fn execute(&mut self, entries: Vec<Entry>, out: &mut Effects) -> io::Result<()> {
+    fn execute(&mut self, entries: Vec<Entry>, out: &mut Effects) -> Result<(), EndError> {
         for entry in entries {
             debug_assert_eq!(entry.index, self.applied + 1);
             self.applied = entry.index;
@@ -132,9 +130,7 @@ impl<D: Disk> Node<D> {
             // To leave it out here alone would make this node differ from the others.
             let batch = Batch::decode(&entry.data).ok_or_else(|| {
                 let at = entry.index;
-                invalid(format!(
-                    "entry {at} of the log is of another version of this program"
-                ))
+                EndError::Unknown(format!("entry {at} of the log"))
             })?;
             let (origin, (life, number)) = (batch.origin, batch.number);
             let outcomes = self.keyspace.execute(batch, &mut out.changes);
@@ -160,11 +156,15 @@ impl<D: Disk> Node<D> {
     }
 
     /// Has the keyspace take the place of the log, where the journal has grown.
-    pub(super) fn sum_up(&mut self) -> io::Result<()> {
+    pub(super) fn sum_up(&mut self) -> Result<(), EndError> {
         let store = self.raft.store();
         let last = store.snapshot.get_metadata().index;
-        let is_due = self.journal.grown() > self.options.journal_bytes && self.applied > last;
-        if !is_due || self.stalled.is_some() || self.ticks < self.sum_up_at {
+        let kept_bytes = KEPT_BYTES.min(self.options.journal_bytes as usize);
+        // A new one is shorter, where there is no room.
+        let is_in_need = self.journal.grown() > 2 * kept_bytes as u64 && !self.journal.has_room();
+        let is_due = self.journal.is_long(self.options.journal_bytes) || is_in_need;
+        if !is_due || self.applied <= last || self.stalled.is_some() || self.ticks < self.sum_up_at
+        {
             return Ok(());
         }
         let Ok(term) = store.term(self.applied) else {
@@ -186,7 +186,7 @@ impl<D: Disk> Node<D> {
             .filter(|entry| entry.index <= self.applied)
             .skip_while(|entry| {
                 kept += entry.data.len();
-                kept <= KEPT_BYTES.min(self.options.journal_bytes as usize)
+                kept <= kept_bytes
             });
         let forgotten = forgotten.next().map(|entry| entry.index);
         if let Some(index) = forgotten {
@@ -199,7 +199,7 @@ impl<D: Disk> Node<D> {
                 self.sum_up_at = self.ticks + SUM_UP_TICKS;
                 tracing::error!(%error, "the journal cannot be written anew");
             }
-            Err(Unwritten::Ever(error)) => return Err(error),
+            Err(Unwritten::Ever(error)) => return Err(EndError::Unwritten(error)),
         }
         Ok(())
     }
@@ -218,9 +218,4 @@ impl<D: Disk> Node<D> {
             raft.report_snapshot(id, SnapshotStatus::Failure);
         }
     }
-}
-
-/// The node cannot go on with what it was given.
-fn invalid(why: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
 }

@@ -68,6 +68,12 @@ pub enum OpenError {
     /// What was written is not there any more.
     #[error(transparent)]
     Damaged(#[from] Damaged),
+    /// It was found to lack what the node had confirmed.
+    #[error(
+        "this node had forgotten what it confirmed to others, and ended with that: it may not go \
+         on; docs/kv-keyspace.md says how to replace a node whose folder is lost"
+    )]
+    Forgotten,
     /// It is what another node wrote.
     #[error(
         "the journal is of another node, or of a keyspace of other nodes: say the --node and the \
@@ -80,6 +86,25 @@ pub enum OpenError {
     /// What was written makes no sense.
     #[error("the journal is not of this keyspace, or of another version: {0}")]
     Unfit(String),
+}
+
+/// Why a node must not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum EndError {
+    /// Nobody knows what is on the disk.
+    #[error("the journal cannot be written: {0}")]
+    Unwritten(io::Error),
+    /// It lacks what it confirmed, and does not start from its journal any more.
+    #[error(
+        "another node has what this one confirmed to it, and this one has not: its journal was \
+         lost or cut; docs/kv-keyspace.md says how to replace a node whose folder is lost"
+    )]
+    Forgotten,
+    /// What other nodes have to say cannot be executed here.
+    #[error(
+        "{0} is of another version of this program: start this node in the release of the others"
+    )]
+    Unknown(String),
 }
 
 /// What is to be done.

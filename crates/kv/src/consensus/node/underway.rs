@@ -1,6 +1,7 @@
 //! What a node has under way: what waits, what was said to the leader, what is not written yet.
 
 use super::request::{Read, Ticket};
+use crate::consensus::keyspace::Command;
 use raft::Ready;
 use rhythm_net::Time;
 use std::ops::RangeInclusive;
@@ -22,6 +23,23 @@ pub(super) struct Waiting<T> {
     /// None: the node itself asked for it.
     pub(super) ticket: Option<Ticket>,
     pub(super) at: Time,
+}
+
+/// A change that waits.
+#[derive(Debug)]
+pub(super) struct WaitingChange {
+    pub(super) asked: Waiting<Command>,
+    /// The last ticket when it was asked for: its own, if it is a client's.
+    pub(super) place: Ticket,
+    /// Its client is gone.
+    pub(super) is_unwanted: bool,
+}
+
+impl WaitingChange {
+    /// Who waits for it.
+    pub(super) fn awaited_by(&self) -> Option<Ticket> {
+        self.asked.ticket.filter(|_| !self.is_unwanted)
+    }
 }
 
 /// When something was said to the leader: which one, at which tick, and for how many ticks nothing

@@ -16,11 +16,12 @@ mod telling;
 
 use super::figures::Figures;
 use super::watches::Watches;
+use crate::consensus::keyspace::Outcome;
 use crate::consensus::node::{Answer, PATIENCE, Request, Ticket};
 use crate::consensus::text::{COMMAND_MAX, How, Wanted, rules};
 use crate::wire::Rules;
 use backlog::Backlog;
-use client::{Client, UNTAKEN_MAX, Wait};
+use client::{Client, UNTAKEN_MAX, Wait, watch};
 use rhythm_net::{ConnectionId, ConnectionTable, Flushed, Port, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -190,17 +191,16 @@ impl Clients {
                 _ => 0,
             };
             client.awaited = client.awaited - wait.bytes + bytes;
-            let watched = match (&wait.how, &answer) {
-                (How::Watch(prefix), Answer::Revision(revision)) => {
-                    Some((prefix.clone(), *revision))
+            let answer = match (&wait.how, answer) {
+                // It begins here: the client may take its time to be told so.
+                (How::Watch(prefix), Answer::Revision(revision))
+                    if !watch(&mut client.watches, &mut self.watches, id, prefix, revision) =>
+                {
+                    Answer::Done(Outcome::Full)
                 }
-                _ => None,
+                (_, answer) => answer,
             };
             (wait.bytes, wait.answer) = (bytes, Some(answer));
-            // It begins here: the client may take its time to be told so.
-            if let Some((prefix, revision)) = watched {
-                client.watch(id, prefix, revision, &mut self.watches);
-            }
         }
         if client.is_answered() {
             self.go_on(port, id, node);

@@ -2,11 +2,15 @@
 
 use crate::consensus::journal::SyncTimes;
 use crate::consensus::node::Status;
-use rhythm_net::Inbox;
+use rhythm_net::{Inbox, clock};
 use rhythm_observe::admin::{self, Observed, Told};
 use rhythm_observe::{Count, HistogramSum, NANOSECOND, Sample, Writer};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A turn that takes so long waits for a disk that does not come back soon.
+const HANGS: Duration = Duration::from_secs(2);
 
 /// See the head of this file.
 #[derive(Debug, Default)]
@@ -56,9 +60,13 @@ impl Figures {
             .unwrap_or_else(PoisonError::into_inner) = said;
     }
 
-    /// Why clients had better ask another node, if so.
-    fn ailment(&self) -> Option<String> {
-        let ailment = if self.leaves.get() > 0 {
+    /// Why clients had better ask another node, if so. It has been at the turn at hand for so
+    /// long, in which all else stays as it was.
+    fn ailment(&self, turn: Duration) -> Option<String> {
+        let ailment = if turn >= HANGS {
+            let seconds = turn.as_secs();
+            return Some(format!("the node has waited for its disk for {seconds} s"));
+        } else if self.leaves.get() > 0 {
             "ending"
         } else if self.leader.get() == 0 {
             let otherwise = self.otherwise.lock();
@@ -83,6 +91,14 @@ pub(super) struct Observable<C> {
     pub(super) worker: Inbox<C>,
 }
 
+impl<C> Observable<C> {
+    /// For how long its thread has been at the turn at hand.
+    fn turn(&self) -> Duration {
+        let began = self.worker.turn_began();
+        began.map_or(Duration::ZERO, |began| clock::monotonic().since(began))
+    }
+}
+
 impl<C: Send + 'static> Observed for Observable<C> {
     const PATHS: &str = "/healthz, /readyz or /metrics";
 
@@ -94,10 +110,11 @@ impl<C: Send + 'static> Observed for Observable<C> {
                 let ailment = admin::ailment(worker).filter(|_| !is_ending);
                 Some(Told::health(ailment))
             }
-            b"/readyz" => Some(Told::health(self.figures.ailment().as_deref())),
+            b"/readyz" => Some(Told::health(self.figures.ailment(self.turn()).as_deref())),
             b"/metrics" => {
                 let (figures, syncs) = (Arc::clone(&self.figures), Arc::clone(&self.syncs));
-                let tell = move |to: &mut Writer<'_>| encode(&figures, &syncs, to);
+                let turn = self.turn();
+                let tell = move |to: &mut Writer<'_>| encode(&figures, &syncs, turn, to);
                 Some(Told::figures(rhythm_observe::encode(
                     "rhythm_keyspace",
                     tell,
@@ -108,7 +125,18 @@ impl<C: Send + 'static> Observed for Observable<C> {
     }
 }
 
-fn encode(figures: &Figures, syncs: &SyncTimes, to: &mut Writer<'_>) -> fmt::Result {
+fn encode(
+    figures: &Figures,
+    syncs: &SyncTimes,
+    turn: Duration,
+    to: &mut Writer<'_>,
+) -> fmt::Result {
+    to.gauge(
+        "turn_seconds",
+        "For how long the node has been at the turn at hand, in which it waits for its disk; the \
+         other gauges are of before",
+        turn.as_secs_f64(),
+    )?;
     let mut gauge =
         |name: &str, help: &str, figure: &Count| to.gauge(name, help, figure.get() as f64);
     gauge("leads", "Whether this node leads", &figures.leads)?;
@@ -183,4 +211,24 @@ fn encode(figures: &Figures, syncs: &SyncTimes, to: &mut Writer<'_>) -> fmt::Res
         "How long the disk took to have what was written to the journal",
         vec![(Vec::new(), sum)],
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_its_disk_is_not_ready_whatever_was_so_before() {
+        let figures = Figures::default();
+        assert_eq!(
+            figures.ailment(Duration::ZERO).as_deref(),
+            Some("no node leads")
+        );
+        figures.leader.set(1);
+        assert_eq!(figures.ailment(HANGS - Duration::from_millis(1)), None);
+        assert_eq!(
+            figures.ailment(Duration::from_secs(3)).as_deref(),
+            Some("the node has waited for its disk for 3 s")
+        );
+    }
 }

@@ -18,7 +18,8 @@ mod watches;
 mod worker;
 
 use super::journal::{Folder, FolderError};
-use super::node::{Node, OpenError, Options};
+use super::node::{EndError, Node, OpenError, Options};
+use super::wire;
 use crate::checksum::checksum;
 use crate::lines;
 use crate::ring::Terms;
@@ -30,7 +31,6 @@ use rhythm_net::{DriverOptions, ListenError, ListenOptions, Listener, Peer, Star
 use rhythm_observe::admin::{Admin, Names};
 use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -100,19 +100,38 @@ pub enum ServerError {
 /// Why a node has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
-    /// Nobody knows what is on the disk.
-    #[error("the journal cannot be written: {0}")]
-    Disk(io::Error),
+    /// The node.
+    #[error(transparent)]
+    Node(EndError),
     /// The thread.
     #[error(transparent)]
     Worker(#[from] WorkerError),
+}
+
+impl ServerError {
+    /// The journal lacks what the node confirmed: to start it again mends nothing.
+    #[must_use]
+    pub fn has_forgotten(&self) -> bool {
+        let ServerError::Journal { error, .. } = self else {
+            return false;
+        };
+        matches!(error, OpenError::Damaged(_) | OpenError::Forgotten)
+    }
+}
+
+impl Failed {
+    /// As of a [`ServerError`].
+    #[must_use]
+    pub fn has_forgotten(&self) -> bool {
+        matches!(self, Failed::Node(EndError::Forgotten))
+    }
 }
 
 /// A node that runs.
 pub struct Server {
     workers: Workers<Order>,
     admin: Option<Admin>,
-    failure: Arc<Mutex<Option<io::Error>>>,
+    failure: Arc<Mutex<Option<EndError>>>,
 }
 
 /// Ends a node from another thread.
@@ -146,7 +165,8 @@ impl Settings {
             let value = format!("{} {}", member.name, member.place);
             (format!("node {} of the file", index + 1), value)
         });
-        Terms::new(&self.members[self.me].name, nodes)
+        let form = ("the form of messages".to_owned(), wire::FORM.to_string());
+        Terms::new(&self.members[self.me].name, nodes.chain([form]))
     }
 
     /// A number that tells this node's journal from those of others. Nodes may move, so it has no
@@ -278,6 +298,6 @@ impl Server {
         ended?;
         let failure = self.failure.lock();
         let failure = failure.unwrap_or_else(PoisonError::into_inner).take();
-        failure.map_or(Ok(()), |error| Err(Failed::Disk(error)))
+        failure.map_or(Ok(()), |error| Err(Failed::Node(error)))
     }
 }

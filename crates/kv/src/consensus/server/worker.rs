@@ -7,10 +7,10 @@ use super::clients::{Asks, Clients};
 use super::figures::Figures;
 use super::otherwise::Otherwise;
 use crate::consensus::journal::Folder;
-use crate::consensus::node::{Effects, Node, Read, Request, Ticket};
+use crate::consensus::node::{Effects, EndError, Node, Read, Request, Ticket};
 use crate::lines::{Lines, take_frames};
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Peer, Port, Role, Time};
-use std::io;
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub(super) struct Worker {
     /// Clients may have asked for more behind the answers that they got, or are to be told more.
     goes_on: bool,
     figures: Arc<Figures>,
-    failure: Arc<Mutex<Option<io::Error>>>,
+    failure: Arc<Mutex<Option<EndError>>>,
 }
 
 /// The node, as clients see it.
@@ -114,7 +114,7 @@ impl Worker {
         me: usize,
         otherwise: Otherwise,
         figures: Arc<Figures>,
-        failure: Arc<Mutex<Option<io::Error>>>,
+        failure: Arc<Mutex<Option<EndError>>>,
     ) -> Worker {
         let names = places.iter().map(|peer| Arc::clone(&peer.name)).collect();
         let places = places.into_iter().map(Some).collect();
@@ -140,7 +140,7 @@ impl Worker {
 
     /// Has the node do what there is to do. What clients ask behind answers waits for the next turn
     /// of the loop: it is seen first who is gone.
-    fn flush(&mut self, port: &mut dyn Port, now: Time) -> io::Result<()> {
+    fn flush(&mut self, port: &mut dyn Port, now: Time) -> Result<(), EndError> {
         for ticket in self.clients.take_unwanted() {
             self.own.node.forget(ticket);
         }
@@ -181,8 +181,21 @@ impl Worker {
         };
         coming.extend_from_slice(bytes);
         let node = &mut self.own.node;
-        let length = Node::<Folder>::frame_length;
-        match take_frames(&mut coming, KEPT, length, |frame| node.frame(frame)) {
+        // Whose it is says its first good frame.
+        let from = Cell::new(None);
+        let was_known = self.lines.is_known(id);
+        let length =
+            |bytes: &[u8]| Node::<Folder>::frame_length(bytes, was_known || from.get().is_some());
+        let take = |frame: &[u8]| {
+            from.set(Some(node.frame(frame)?));
+            Ok(())
+        };
+        let taken = take_frames(&mut coming, KEPT, length, take);
+        if let Some(from) = from.get() {
+            self.lines
+                .heard(port, id, (from as usize).wrapping_sub(1), now);
+        }
+        match taken {
             Ok(()) => self.lines.keep_coming(id, coming),
             Err(error) => {
                 if self.otherwise.said(now).is_none() {

@@ -22,8 +22,13 @@ const SUM: usize = 8;
 const TERMS_KEY: [u64; 2] = [3, 0];
 /// The longest frame with that.
 pub(super) const TERMS_MAX: usize = 4 << 10;
-/// The longest frame: a snapshot, or a message's entries and one more.
-pub(super) const FRAME_MAX: usize = 64 << 20;
+/// The longest frame: a snapshot. Messages' entries are some MiB.
+pub(super) const FRAME_MAX: usize = 24 << 20;
+/// The longest frame that a connection may begin with: whose it is is not known yet. A batch fits,
+/// and a snapshot is sent again.
+pub(super) const FIRST_MAX: usize = 2 << 20;
+/// The form of messages: nodes that know another do not understand each other, and say so.
+pub(super) const FORM: u32 = 1;
 
 /// What crosses the network; the others are a node's own.
 const TYPES: [MessageType; 14] = [
@@ -180,7 +185,9 @@ pub(super) fn decode(digest: u64, frame: &[u8], voters: &ConfState) -> Result<Me
         message.msg_type,
         MessageType::MsgPropose | MessageType::MsgReadIndex
     );
-    match message.term == 0 && !may_lack_term {
+    // Without anything in it these two are nothing that it sends, and end a process.
+    let is_empty = may_lack_term && message.entries.is_empty();
+    match message.term == 0 && !may_lack_term || is_empty {
         true => Err(NoFrame),
         false => Ok(message),
     }
@@ -256,10 +263,13 @@ mod tests {
             (MessageType::MsgPropose, true),
             (MessageType::MsgReadIndex, true),
         ] {
-            let termless = Message {
+            let mut termless = Message {
                 msg_type,
                 ..Message::default()
             };
+            let empty = encode(7, &termless);
+            assert_eq!(decode(7, &empty, &voters), Err(NoFrame));
+            termless.entries = vec![Entry::default()].into();
             let taken = decode(7, &encode(7, &termless), &voters);
             assert_eq!(taken, if is_told { Ok(termless) } else { Err(NoFrame) });
         }

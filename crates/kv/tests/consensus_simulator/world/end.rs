@@ -21,7 +21,7 @@ impl World {
         self.deaf.clear();
         (self.lost, self.repeated) = (0, 0);
         for seat in &mut self.seats {
-            seat.disk.set_full(false, false);
+            seat.disk.set_well();
         }
     }
 

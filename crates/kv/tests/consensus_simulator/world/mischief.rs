@@ -1,7 +1,9 @@
 //! What becomes of nodes and of the network between them.
 
 use super::{Event, Replacement, World};
-use rhythm_kv::consensus::Status;
+use crate::disk::SimDisk;
+use rhythm_kv::consensus::{Node, OpenError, Status};
+use std::cmp::Reverse;
 use std::time::Duration;
 
 /// How long a node that was told to end waits at most until another leads and all are answered.
@@ -43,14 +45,15 @@ impl World {
                 }
             }
             8 => {
-                let is_full = self.random.percent(50);
-                self.seats[at].disk.set_full(true, is_full);
+                let [has_none_beside, is_full] = [50; 2].map(|of| self.random.percent(of));
+                self.seats[at].disk.set_full(has_none_beside, is_full);
                 let wait = self.millis(500, 7000);
                 self.after(wait, Event::DiskWell { node: at });
             }
             9 => self.leave(at),
             10 => self.replace(at),
             11 => self.seats[at].disk.fail_sync(),
+            12 => self.rot(at),
             _ => {}
         }
         let wait = self.millis(100, 1500);
@@ -86,6 +89,28 @@ impl World {
         }
         self.counts.left += u64::from(has_left);
         self.stop(at);
+    }
+
+    /// A node's machine dies, and what is on its disk is damaged: where it matters the node does not
+    /// start, and another takes its place.
+    fn rot(&mut self, at: usize) {
+        if self.replacement.is_some() || self.seats.len() < 3 {
+            return;
+        }
+        if self.seats[at].node.is_some() {
+            self.die(at);
+        }
+        let journal = self.seats[at].disk.rot(&mut self.random);
+        let options = self.options(at);
+        match Node::open(options, SimDisk::default(), &journal, self.now) {
+            Err(OpenError::Damaged(_) | OpenError::OfAnother) => {
+                self.counts.damaged += 1;
+                self.replace(at);
+            }
+            Err(error) => panic!("node {at}: {error}"),
+            // It was what fills a block.
+            Ok(_) => {}
+        }
     }
 
     /// A node's machine is gone, and another is to take its place, as the documentation says.
@@ -141,6 +166,10 @@ impl World {
                 debug_assert!(statuses.iter().any(|(_, status)| status.term > before));
                 self.replacement = None;
                 self.seats[gone].disk.lose();
+                // Connections are others: nothing comes that was for the one before.
+                let is_for_it =
+                    |event: &Event| matches!(event, Event::Frame { to, .. } if *to == gone);
+                (self.events).retain(|Reverse((_, _, event))| !is_for_it(event));
                 // So is the clock, which may be another one.
                 self.seats[gone].behind = if self.random.percent(50) { 60 } else { 0 };
                 self.counts.replaced += 1;

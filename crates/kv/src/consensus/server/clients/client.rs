@@ -135,23 +135,6 @@ impl Client {
         line.revision > self.told && self.watches.iter().any(watches)
     }
 
-    /// It watches a prefix from a revision on.
-    pub(super) fn watch(
-        &mut self,
-        id: ConnectionId,
-        prefix: Vec<u8>,
-        revision: u64,
-        watches: &mut Watches,
-    ) {
-        if watches.begin(&prefix, id, revision) {
-            self.watches.push((prefix, revision));
-        }
-        // The first gives way to the one too many.
-        if self.watches.len() > WATCHES_MAX {
-            watches.end(&self.watches.remove(0).0, id);
-        }
-    }
-
     /// Says what is answered, in the order in which it was asked, and between that what it is
     /// behind with, as far as there is room.
     pub(super) fn say(&mut self, backlog: &mut Backlog, said: &mut Vec<u8>) {
@@ -180,4 +163,23 @@ impl Client {
             }
         }
     }
+}
+
+/// A client watches a prefix from a revision on: among its own watches, and all. False: it watches
+/// as many as it may.
+pub(super) fn watch(
+    own: &mut Vec<(Vec<u8>, u64)>,
+    all: &mut Watches,
+    id: ConnectionId,
+    prefix: &[u8],
+    revision: u64,
+) -> bool {
+    let is_known = own.iter().any(|(known, _)| known == prefix);
+    if !is_known && own.len() >= WATCHES_MAX {
+        return false;
+    }
+    if all.begin(prefix, id, revision) {
+        own.push((prefix.to_vec(), revision));
+    }
+    true
 }
