@@ -190,6 +190,17 @@ impl Cohort {
         }
     }
 
+    /// Takes the last of the parts that are not parsed yet out again, with its bytes.
+    pub(crate) fn take_back(&mut self) -> Option<(Source, Input)> {
+        let index = self.parts.len().checked_sub(1)?;
+        if index < self.unparsed {
+            return None;
+        }
+        let input = self.leave(index, 0)?;
+        let part = self.parts.pop()?;
+        Some((part.source, input))
+    }
+
     /// The commands of the batch.
     pub fn commands(&self) -> &Commands {
         &self.commands

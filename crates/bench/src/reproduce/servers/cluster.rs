@@ -1,6 +1,6 @@
 //! Nodes that know of each other: a ring, by whichever scheme, and a keyspace.
 
-use super::{Running, Servers, TRIES, at, free_ports};
+use super::{Node, Running, Servers, TRIES, at, free_ports};
 use crate::reproduce::error::ReproduceError;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -8,8 +8,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+/// Who does not say by then who leads does not know.
+const ANSWERED_IN: Duration = Duration::from_secs(30);
 /// What nodes are called.
 const NAMES: [&str; 3] = ["a", "b", "c"];
 

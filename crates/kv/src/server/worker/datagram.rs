@@ -40,7 +40,7 @@ impl DatagramLane<'_> {
         turn: &mut Turn<'_>,
     ) -> usize {
         let (mut is_first, mut answers, mut answered) = (true, 0, 0);
-        let (mut sent, mut of_stats) = (0, 0);
+        let (mut pieces, mut of_stats) = (0, 0);
         let before = turn.work();
         for at in cohort.part(index).commands.clone() {
             let made = turn.work() - before + of_stats;
@@ -48,6 +48,7 @@ impl DatagramLane<'_> {
                 break;
             }
             cohort.prepare(at, store, turn);
+            pieces += 1;
             let part = cohort.part(index);
             let command = &cohort.commands().list[at];
             let hash = cohort.hash_of(at);
@@ -72,14 +73,14 @@ impl DatagramLane<'_> {
             if has_datagram(&command.kind, answer, is_first) {
                 (self.datagrams).push(self.port, socket, peer, id, answer);
                 is_first = false;
-                sent += 1;
+                pieces += 1;
                 // Keys are bounded by the length of a datagram, and their values by their own.
                 answers += usize::from(!is_amid_keys(&command.kind));
             }
             is_first |= is_sent_at_once(&command.kind, answer);
             turn.make_way();
         }
-        turn.work() - before + of_stats + work::of_datagrams(answered, sent)
+        turn.work() - before + of_stats + work::of_datagram(pieces, answered)
     }
 }
 

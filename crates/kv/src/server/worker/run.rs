@@ -16,8 +16,11 @@ use std::sync::Arc;
 enum Whose {
     /// Those of who came just now.
     Came,
-    /// Those of who waited for their turn: where there is no room, they stay before the others.
-    Waited,
+    /// Those of connections that waited for their turn: for whom there is no room stays before the
+    /// others.
+    Line,
+    /// And those of datagrams.
+    Backlog,
 }
 
 impl Worker {
@@ -59,7 +62,7 @@ impl Worker {
                 (self.cohort).add_own(Source::Connection(id), stream, most, input);
             }
         }
-        self.execute(Whose::Waited, port, now);
+        self.execute(Whose::Line, port, now);
         self.work.owes = false;
     }
 
@@ -76,7 +79,7 @@ impl Worker {
         {
             (self.cohort).add(source, Stream::of_datagram(), PART_COMMANDS, &bytes);
         }
-        self.execute(Whose::Waited, port, now);
+        self.execute(Whose::Backlog, port, now);
         self.backlog.resume_if_empty(port);
     }
 
@@ -103,6 +106,15 @@ impl Worker {
         let (mut left, mut datagrams_left) = (Vec::new(), Vec::new());
         loop {
             let Some(index) = batch.next() else {
+                let is_over = match whose {
+                    Whose::Came => false,
+                    Whose::Line => !self.work.has_room(true, 0) && !self.work.owes,
+                    Whose::Backlog => !self.work.has_room_for_datagrams(),
+                };
+                if is_over {
+                    // The others are not parsed in vain.
+                    break;
+                }
                 batch = self.cohort.parse(&self.rules);
                 if batch.is_empty() {
                     break;
@@ -148,7 +160,7 @@ impl Worker {
                     executed -= lane.left;
                     let took = turn.work() - before + lane.written as usize + lane.of_stats;
                     let (yields, is_left) = (lane.yields, lane.is_left);
-                    let waits_on = is_left && whose == Whose::Waited;
+                    let waits_on = is_left && whose == Whose::Line;
                     if yields && !waits_on {
                         counters.add(Counter::Yields, 1);
                     } else if !yields && client.is_stalled && (executed > 0 || !was_stalled) {
@@ -178,7 +190,7 @@ impl Worker {
                     let waits = Left { source, bytes };
                     match whose {
                         Whose::Came => self.backlog.push(port, socket, waits),
-                        Whose::Waited => datagrams_left.push(waits),
+                        Whose::Line | Whose::Backlog => datagrams_left.push(waits),
                     }
                     executed = 0;
                 }
@@ -198,6 +210,21 @@ impl Worker {
         }
         counters.add(Counter::Commands, size);
         drop(turn);
+        while let Some((source, input)) = self.cohort.take_back() {
+            match source {
+                Source::Connection(id) => {
+                    if let Some(client) = self.clients.get_mut(id) {
+                        client.in_cohort = false;
+                        client.input = input;
+                        self.line.put_back(id, client);
+                    }
+                }
+                Source::Datagram { .. } => {
+                    let bytes = input.rest().to_vec();
+                    self.backlog.put_back(vec![Left { source, bytes }]);
+                }
+            }
+        }
         for id in left.into_iter().rev() {
             if let Some(client) = self.clients.get_mut(id) {
                 self.line.put_back(id, client);

@@ -21,8 +21,8 @@ const CONNECTIONS_MAX: usize = 2 * WORK_MAX;
 const LIGHT_MAX: usize = 64 << 10;
 /// What all datagrams have of a turn.
 const DATAGRAMS_MAX: usize = 1 << 20;
-/// What sending a datagram costs beside its bytes.
-const DATAGRAM: usize = 256;
+/// What a command of a datagram costs beside its values, and an answer beside its bytes.
+const PIECE: usize = 128;
 /// What a `stats` costs, in whichever protocol: it takes a hundred times as long as other commands
 /// do. A connection has 64 in a turn.
 const STATS: usize = WORK_MAX / 64 + 1;
@@ -77,7 +77,8 @@ pub(super) fn of_stats(answer: usize) -> usize {
     STATS.max(STATS_BYTE * answer)
 }
 
-/// What an answer of so many bytes costs that is sent in datagrams, this many.
-pub(super) fn of_datagrams(answer: usize, datagrams: usize) -> usize {
-    answer + DATAGRAM * datagrams
+/// What a datagram's commands and answers cost, so many of them together, beside values: of the
+/// answers so many bytes.
+pub(super) fn of_datagram(pieces: usize, answered: usize) -> usize {
+    PIECE * pieces + answered
 }

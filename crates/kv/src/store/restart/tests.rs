@@ -170,10 +170,10 @@ fn options_that_do_not_fit_begin_without_items() {
         assert!(files.holds_nothing());
     }
     // Too few segments of that size.
-    leave(&files, &other(|o| o.memory = 300 << 20));
-    let why = files.why(&usual);
-    let said = "-m was 314572800 bytes, and is 2097152 now: the items of this file are kept where \
-                -m is from 16777216 to 17178820608 bytes";
+    leave(&files, &other(|o| o.memory = 64 << 20));
+    let why = files.why(&other(|o| o.memory = 1 << 20));
+    let said = "-m was 67108864 bytes, and is 1048576 now: the items of this file are kept where \
+                -m is from 2097152 to 8589934592 bytes";
     assert_eq!(why, said);
     leave(&files, &usual);
     // More of the same.
@@ -191,7 +191,7 @@ fn items_stay_where_memory_grows_and_shrinks_to_what_they_take() {
     };
     leave(&files, &options());
     // Others would be cut into larger segments, and into smaller ones again.
-    for memory in [64 << 20, 300 << 20, 2 << 20, 33 << 20] {
+    for memory in [64 << 20, 40 << 20, 2 << 20, 33 << 20] {
         let (store, opened) = files.open(&of(memory)).expect("there is a store");
         assert_eq!(opened.items.ok(), Some(KEYS.into()), "{memory}");
         assert_eq!(store.memory(), memory);
@@ -216,6 +216,25 @@ fn what_a_version_before_left_beside_goes() {
     fs::create_dir(&beside).expect("a folder can be made");
     files.open(&options()).expect("there is a store");
     fs::remove_dir(&beside).expect("it is there");
+}
+
+/// Where nobody can make files, not even root.
+#[test]
+fn a_folder_that_one_may_not_write_to_is_told_with_what_to_do() {
+    let path = Path::new("/sys/items");
+    if !Path::new("/sys/kernel").exists() {
+        return;
+    }
+    let refused = Store::open(options(), path, UNIX).map(|_| ());
+    let refused = refused.expect_err("it cannot be made").to_string();
+    assert!(
+        refused.starts_with("cannot make /sys/items, since this user"),
+        "{refused}"
+    );
+    assert!(
+        refused.ends_with("where PATH and PATH.meta can be made"),
+        "{refused}"
+    );
 }
 
 #[test]
