@@ -438,8 +438,8 @@ pub trait Port {
         0
     }
 
-    /// Leaves what comes to a datagram socket in the system's queue, which drops what it has no room
-    /// for, until it is [taken up again](Port::resume_datagrams).
+    /// Leaves what comes to a datagram socket in the system's queue, which drops what it has no
+    /// room for, until it is [taken up again](Port::resume_datagrams).
     ///
     /// A port without datagram sockets has nothing to leave.
     fn pause_datagrams(&mut self, socket: DatagramId) {

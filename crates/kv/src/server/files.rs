@@ -1,5 +1,5 @@
-//! How many of the files that the process may open are for clients: what else needs one, as the admin
-//! listener does, is to get it whatever they do, and who is one too many is to be told so.
+//! How many of the files that the process may open are for clients: what else needs one, as the
+//! admin listener does, is to get it whatever they do, and who is one too many is to be told so.
 
 use crate::membership::Membership;
 use crate::shared::Settings;

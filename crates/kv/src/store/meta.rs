@@ -53,8 +53,8 @@ pub enum Unkept {
     },
     /// It is started with less memory.
     #[error(
-        "what was in it takes {needs} bytes of memory, and -m has {has}: items are kept where -m is \
-         no less than that"
+        "what was in it takes {needs} bytes of memory, and -m has {has}: items are kept where -m \
+         is no less than that"
     )]
     Room {
         /// Bytes of all segments up to the last one that is used.

@@ -76,7 +76,7 @@ pub struct Stream {
 
 impl Stream {
     /// A datagram's.
-    pub fn of_datagram() -> Stream {
+    pub(crate) fn of_datagram() -> Stream {
         Stream {
             is_datagram: true,
             ..Stream::default()

@@ -1,6 +1,6 @@
 //! Datagrams for which a turn had no room: they wait for the next ones, and what comes behind them
-//! for these in the system's queue, which is bounded. So there are never more than one batch of each
-//! socket.
+//! for these in the system's queue, which is bounded. So there is never more than one batch of
+//! each socket.
 
 use crate::cohort::Source;
 use rhythm_net::{DatagramId, Port};

@@ -1,5 +1,5 @@
-//! Connections whose input waits for its turn: for that of others to be over, or for room that there
-//! is again.
+//! Connections whose input waits for its turn: for that of others to be over, or for room that
+//! there is again.
 //!
 //! Who takes little of a turn does not wait behind those who take much, and who waits does not wait
 //! twice behind the same others: all go to the end of their line, and are taken from its front.
