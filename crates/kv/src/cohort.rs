@@ -36,9 +36,10 @@ const FULL_BYTES: usize = 256 * 1024;
 const FULL_PARTS: usize = 1024;
 /// Commands from which on a batch is executed.
 const BATCH_COMMANDS: usize = 4096;
-/// Commands of a connection's part; what is behind them waits for the next cohort. (A datagram's
-/// cannot wait: of so many requests all keys are taken, and what is behind them is left out.)
-const PART_COMMANDS: usize = 4096;
+/// Commands of a connection's part at most; what is behind them waits for the next cohort. (A
+/// datagram's cannot wait: of so many requests all keys are taken, and what is behind them is left
+/// out.)
+pub const PART_COMMANDS: usize = 4096;
 /// How many commands are hashed, and their buckets prefetched, before one is executed.
 const HASHED_AHEAD: usize = 32;
 /// And how many items are.
@@ -77,6 +78,8 @@ pub struct Part {
     /// Whose it is.
     pub source: Source,
     bytes: Bytes,
+    /// As many commands as it has at most: with so many, there may be more in its bytes.
+    pub commands_max: usize,
     /// Its commands.
     pub commands: Range<usize>,
     /// What the sender was in the middle of before it, and is behind it.
@@ -117,25 +120,32 @@ impl Cohort {
         self.length >= FULL_BYTES || self.parts.len() >= FULL_PARTS
     }
 
-    /// Adds bytes, which are copied.
-    pub fn add(&mut self, source: Source, stream: Stream, bytes: &[u8]) {
+    /// Adds bytes, which are copied, of which so many commands are taken at most.
+    pub fn add(&mut self, source: Source, stream: Stream, commands_max: usize, bytes: &[u8]) {
         let start = self.bytes.len();
         self.length += bytes.len();
         self.bytes.extend_from_slice(bytes);
         let range = start..self.bytes.len();
-        self.push(source, stream, Bytes::Turn(range));
+        self.push(source, stream, commands_max, Bytes::Turn(range));
     }
 
     /// Adds bytes that lie by themselves.
-    pub(crate) fn add_own(&mut self, source: Source, stream: Stream, bytes: Input) {
+    pub(crate) fn add_own(
+        &mut self,
+        source: Source,
+        stream: Stream,
+        commands_max: usize,
+        bytes: Input,
+    ) {
         self.length += bytes.len();
-        self.push(source, stream, Bytes::Own(bytes));
+        self.push(source, stream, commands_max, Bytes::Own(bytes));
     }
 
-    fn push(&mut self, source: Source, stream: Stream, bytes: Bytes) {
+    fn push(&mut self, source: Source, stream: Stream, commands_max: usize, bytes: Bytes) {
         self.parts.push(Part {
             source,
             bytes,
+            commands_max,
             commands: 0..0,
             before: stream,
             stream,
@@ -180,9 +190,15 @@ impl Cohort {
         }
     }
 
-    /// As many commands as one part has at most: with so many, there may be more in its bytes.
-    pub(crate) fn part_commands_max(&self) -> usize {
-        PART_COMMANDS
+    /// Takes the last of the parts that are not parsed yet out again, with its bytes.
+    pub(crate) fn take_back(&mut self) -> Option<(Source, Input)> {
+        let index = self.parts.len().checked_sub(1)?;
+        if index < self.unparsed {
+            return None;
+        }
+        let input = self.leave(index, 0)?;
+        let part = self.parts.pop()?;
+        Some((part.source, input))
     }
 
     /// The commands of the batch.
@@ -208,10 +224,10 @@ impl Cohort {
             let (stream, commands) = (&mut part.stream, &mut self.commands);
             part.parsed = match part.source {
                 Source::Connection(_) => {
-                    wire::parse(stream, rules, bytes, first + PART_COMMANDS, commands)
+                    wire::parse(stream, rules, bytes, first + part.commands_max, commands)
                 }
                 Source::Datagram { .. } => {
-                    wire::parse_datagram(stream, rules, bytes, PART_COMMANDS, commands)
+                    wire::parse_datagram(stream, rules, bytes, part.commands_max, commands)
                 }
             };
             part.commands = first..self.commands.list.len();
@@ -323,8 +339,8 @@ mod tests {
             let mut input = Input::default();
             assert!(input.append(bytes, 0));
             match is_own {
-                true => cohort.add_own(source, Stream::default(), input),
-                false => cohort.add(source, Stream::default(), bytes),
+                true => cohort.add_own(source, Stream::default(), PART_COMMANDS, input),
+                false => cohort.add(source, Stream::default(), PART_COMMANDS, bytes),
             }
         };
         for input in inputs {
@@ -380,7 +396,8 @@ mod tests {
         let mut cohort = Cohort::default();
         for _ in 0..2 {
             let source = Source::Connection(ConnectionId::new(0, 0));
-            cohort.add(source, Stream::default(), &[noop, noop, quit].concat());
+            let packets = [noop, noop, quit].concat();
+            cohort.add(source, Stream::default(), PART_COMMANDS, &packets);
         }
         for index in cohort.parse(&Rules::default()) {
             let commands = cohort.part(index).commands.clone();

@@ -64,6 +64,7 @@ pub use driver::datagram::{DatagramSocket, Link, LinkError};
 pub use driver::epoll::{Driver, DriverOptions};
 pub use driver::listen_error::ListenError;
 pub use driver::listener::{ListenOptions, Listener};
+pub use driver::places::Places;
 pub use driver::unix::{SocketFile, listen_at};
 pub use driver::waker::Waker;
 pub use layer::{Codec, Codecs, Layer};

@@ -438,6 +438,19 @@ pub trait Port {
         0
     }
 
+    /// Leaves what comes to a datagram socket in the system's queue, which drops what it has no
+    /// room for, until it is [taken up again](Port::resume_datagrams).
+    ///
+    /// A port without datagram sockets has nothing to leave.
+    fn pause_datagrams(&mut self, socket: DatagramId) {
+        let _ = socket;
+    }
+
+    /// Takes up receiving again.
+    fn resume_datagrams(&mut self, socket: DatagramId) {
+        let _ = socket;
+    }
+
     /// Takes no more clients: those already waiting are still `opened`, then the listeners are
     /// closed. Datagrams still come.
     fn stop_accepting(&mut self);

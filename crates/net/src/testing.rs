@@ -4,7 +4,7 @@
 //! their sockets take, and looks at what was sent. What happens to them it tells the handler
 //! itself. Compiled with the feature `testing` alone, which only tests ask for.
 
-use crate::port::{ConnectionId, Peer, PeerAddress, Port, Sent, WallClock, send_each};
+use crate::port::{ConnectionId, DatagramId, Peer, PeerAddress, Port, Sent, WallClock, send_each};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -49,6 +49,8 @@ pub struct TestPort {
     pub sends: u32,
     /// Whom what was sent last did not answer.
     pub unanswered: BTreeSet<ConnectionId>,
+    /// The datagram sockets from which nothing is taken, by their index.
+    pub paused_datagrams: BTreeSet<u32>,
 }
 
 impl Default for TestPort {
@@ -63,6 +65,7 @@ impl Default for TestPort {
             connects: 0,
             sends: 0,
             unanswered: BTreeSet::new(),
+            paused_datagrams: BTreeSet::new(),
         }
     }
 }
@@ -167,6 +170,14 @@ impl Port for TestPort {
         let id = ConnectionId::new(self.connects, 0);
         self.insert(id, address, false);
         Ok(id)
+    }
+
+    fn pause_datagrams(&mut self, socket: DatagramId) {
+        self.paused_datagrams.insert(socket.index);
+    }
+
+    fn resume_datagrams(&mut self, socket: DatagramId) {
+        self.paused_datagrams.remove(&socket.index);
     }
 
     fn stop_accepting(&mut self) {}

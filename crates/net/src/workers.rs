@@ -30,6 +30,7 @@ pub use watch::{Hanging, Watch};
 pub use worker::{StartError, Worker, WorkerError, WorkerOptions, WorkerThread};
 
 use crate::driver::datagram::DatagramSocket;
+use crate::driver::listen_error::ListenError;
 use crate::driver::listener::Listener;
 use crate::port::Role;
 use std::fmt;
@@ -70,6 +71,18 @@ impl Entrance {
         let mut listeners = others.collect::<io::Result<Vec<_>>>()?;
         listeners.push(listener);
         Ok(Entrance::listeners(role, listeners))
+    }
+
+    /// Has its listeners listen that do not yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`Listener::listen`].
+    pub fn listen(&self) -> Result<(), ListenError> {
+        match &self.sockets {
+            Sockets::Listeners(listeners) => listeners.iter().try_for_each(Listener::listen),
+            Sockets::Datagrams(_) => Ok(()),
+        }
     }
 
     /// Datagrams, from [`DatagramSocket::bind_group`] or [`DatagramSocket::bind`].

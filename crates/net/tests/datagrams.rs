@@ -19,6 +19,8 @@ enum Command {
     Send(Vec<(SocketAddr, Vec<u8>)>),
     /// Be busy until the other end is dropped.
     Hold(Receiver<()>),
+    /// Take no more datagrams, or take them again.
+    Pause(bool),
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -27,11 +29,14 @@ enum Event {
     Received(Role, Vec<(Vec<u8>, bool)>),
     Sent(usize),
     Holding,
+    /// After so many turns.
+    Paused(bool, usize),
 }
 
 struct Post {
     events: Sender<Event>,
     socket: Option<DatagramId>,
+    turns: usize,
 }
 
 impl Post {
@@ -62,6 +67,14 @@ impl Worker for Post {
                 self.tell(Event::Holding);
                 let _ = until.recv();
             }
+            Command::Pause(is_paused) => {
+                let socket = self.socket.expect("something came");
+                match is_paused {
+                    true => port.pause_datagrams(socket),
+                    false => port.resume_datagrams(socket),
+                }
+                self.tell(Event::Paused(is_paused, self.turns));
+            }
         }
     }
 }
@@ -79,6 +92,10 @@ impl Handler for Post {
             .iter()
             .map(|one| (one.bytes.to_vec(), one.is_truncated));
         self.tell(Event::Received(socket.role, all.collect()));
+    }
+
+    fn turn_ended(&mut self, _: Time) {
+        self.turns += 1;
     }
 }
 
@@ -117,8 +134,12 @@ fn office(socket: DatagramSocket) -> Office {
     let entrance = Entrance::datagrams(ROLE, vec![socket]);
     let workers = start::<Post, String, _>(&options, vec![entrance], move |_| {
         let events = sender.lock().map_err(|error| error.to_string())?.clone();
-        let socket = None;
-        Ok(Post { events, socket })
+        let (socket, turns) = (None, 0);
+        Ok(Post {
+            events,
+            socket,
+            turns,
+        })
     });
     let workers = workers.unwrap();
     Office {
@@ -196,6 +217,28 @@ fn what_is_ready_is_one_batch() {
         }
         office.close();
     }
+}
+
+#[test]
+fn what_comes_while_nothing_is_taken_waits_with_the_system_and_wakes_nobody() {
+    let (office, peer) = open("127.0.0.1:0");
+    let pause = |is_paused| {
+        office.inbox().send(Command::Pause(is_paused));
+        match office.next() {
+            Event::Paused(of, turns) if of == is_paused => turns,
+            other => panic!("{other:?}"),
+        }
+    };
+    let before = pause(true);
+    for n in 0..3 {
+        peer.send(&[n]).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(pause(true) - before <= 2, "it sleeps meanwhile");
+    pause(false);
+    let all = (0..3).map(|n| (vec![n], false)).collect();
+    assert_eq!(office.next(), Event::Received(ROLE, all));
+    office.close();
 }
 
 #[test]

@@ -20,6 +20,20 @@ pub enum ReproduceError {
         /// The end of what it said.
         said: String,
     },
+    /// A server was started, and is not ready.
+    #[error(
+        "{server} was started {seconds} s ago, and answers nobody yet{}; where it makes memory \
+         resident, the machine is slow to give it: try again with less load on it",
+        why(.said)
+    )]
+    NotReady {
+        /// Which.
+        server: String,
+        /// How long it was waited for.
+        seconds: u64,
+        /// The end of what it said.
+        said: String,
+    },
     /// No node of a cluster answers any more.
     #[error("none of {nodes} nodes answered for {seconds} s; {last}: {said}")]
     NoAnswer {

@@ -13,7 +13,7 @@ use super::processors::Processors;
 use crate::memcached::SCHEME;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,8 +22,11 @@ use std::time::{Duration, Instant};
 
 /// Another may take a port before a server does; then the next is tried.
 const TRIES: usize = 10;
-/// Who does not serve by then never will.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Who does not answer by then never will: a server has its memory resident before, which the host
+/// of a virtual machine may give slowly.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long one try to have an answer takes at most.
+const TRY: Duration = Duration::from_secs(1);
 /// How often it is looked whether a server serves.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -124,7 +127,7 @@ impl Servers {
         command
     }
 
-    /// Starts a server on free ports, and waits until it serves on the first.
+    /// Starts a server on free ports, and waits until it answers on the first.
     fn started(
         &self,
         server: &str,
@@ -135,9 +138,16 @@ impl Servers {
             let ports = free_ports().map_err(ReproduceError::file(Path::new("a free port")))?;
             let node = start(&ports)?;
             let until = Instant::now() + PATIENCE;
-            while Instant::now() < until && !node.has_ended() {
-                if TcpStream::connect(at(ports[0])).is_ok() && !node.has_ended() {
+            while !node.has_ended() {
+                if answers(at(ports[0])) && !node.has_ended() {
                     return Ok((node, ports));
+                }
+                if Instant::now() >= until {
+                    return Err(ReproduceError::NotReady {
+                        server: server.to_owned(),
+                        seconds: PATIENCE.as_secs(),
+                        said: node.said(),
+                    });
                 }
                 thread::sleep(LOOK);
             }
@@ -176,6 +186,19 @@ fn command_name(command: &Command) -> String {
         .unwrap_or(OsStr::new("a server"))
         .to_string_lossy()
         .into_owned()
+}
+
+/// Whether a memcached server answers there.
+fn answers(at: SocketAddr) -> bool {
+    let ask = || -> io::Result<bool> {
+        let mut stream = TcpStream::connect_timeout(&at, TRY)?;
+        stream.set_read_timeout(Some(TRY))?;
+        stream.write_all(b"version\r\n")?;
+        let mut said = [0; 8];
+        stream.read_exact(&mut said)?;
+        Ok(said == *b"VERSION ")
+    };
+    ask().unwrap_or(false)
 }
 
 fn at(port: u16) -> SocketAddr {

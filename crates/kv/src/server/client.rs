@@ -1,6 +1,7 @@
 //! One connection: what it sent that is no whole command yet, and what it has not taken.
 
 use super::held::Held;
+use crate::cohort::PART_COMMANDS;
 use crate::input::Input;
 use crate::shared::Place;
 use crate::wire::Stream;
@@ -29,8 +30,15 @@ pub(super) struct Client {
     pub(super) is_stalled: bool,
     /// Its input waits until the ring takes commands of a range again.
     pub(super) waits_for_room: bool,
-    /// It is among those whose input goes on.
-    pub(super) is_resumed: bool,
+    /// It is among those whose input goes on when it is their turn.
+    pub(super) is_in_line: bool,
+    /// Its number there.
+    pub(super) number: u64,
+    /// What its commands cost when some were last executed, in bytes.
+    pub(super) took: usize,
+    /// As many of its commands are parsed next at most: where some were left, not many more than
+    /// were executed, since what is left is parsed again.
+    pub(super) commands_max: usize,
     /// It is closed when its answers are taken.
     pub(super) is_closing: bool,
     /// It will send nothing more.
@@ -54,7 +62,10 @@ impl Client {
             in_cohort: false,
             is_stalled: false,
             waits_for_room: false,
-            is_resumed: false,
+            is_in_line: false,
+            number: 0,
+            took: 0,
+            commands_max: PART_COMMANDS,
             is_closing: false,
             has_finished: false,
             moved: now,

@@ -49,13 +49,14 @@ pub enum BindError {
     Nothing,
 }
 
-/// Binds everything, for as many threads as there are.
+/// Binds everything, for as many threads as there are. It does not listen yet.
 pub(super) fn bind(settings: &Settings) -> Result<(Vec<Entrance>, Vec<Address>), BindError> {
     let threads = settings.threads;
     let options = ListenOptions {
         backlog: settings.backlog,
         v6_only: true,
         keepalive: Some(KEEPALIVE),
+        at_once: false,
         ..ListenOptions::default()
     };
     let mut entrances = Vec::new();
@@ -109,13 +110,26 @@ pub(super) fn bind(settings: &Settings) -> Result<(Vec<Entrance>, Vec<Address>),
     }
 }
 
-/// Binds the admin listener, if there is to be one.
+/// Binds the admin listener, if there is to be one, which does not listen yet either.
 pub(super) fn admin(settings: &Settings) -> Result<Option<Listener>, BindError> {
     let Some(at) = settings.admin else {
         return Ok(None);
     };
-    let listener = Listener::bind(at, &ListenOptions::default());
-    listener.map(Some).map_err(BindError::Admin)
+    let options = ListenOptions {
+        at_once: false,
+        ..ListenOptions::default()
+    };
+    Listener::bind(at, &options)
+        .map(Some)
+        .map_err(BindError::Admin)
+}
+
+/// Lets clients in from now on, and who asks how the server is.
+pub(super) fn begin(entrances: &[Entrance], admin: Option<&Listener>) -> Result<(), BindError> {
+    entrances.iter().try_for_each(Entrance::listen)?;
+    admin
+        .map_or(Ok(()), Listener::listen)
+        .map_err(BindError::Admin)
 }
 
 /// An address to listen on.

@@ -22,7 +22,10 @@ pub(super) fn store(
             tracing::info!(%file, items, seconds, "the items of the memory file are there again");
         }
         Err(Unkept::New) => tracing::info!(%file, "the memory file is new: there are no items"),
-        Err(why) => tracing::warn!(%file, "starting without items: {why}"),
+        Err(why) => match opened.left {
+            Some(items) => tracing::warn!(%file, items, "starting without the items there: {why}"),
+            None => tracing::warn!(%file, "starting without items: {why}"),
+        },
     }
     Ok((store, opened.now))
 }

@@ -10,6 +10,7 @@
 mod admin;
 mod backbone;
 mod client;
+mod files;
 mod held;
 mod listen;
 mod memory;
@@ -18,6 +19,7 @@ mod prepare;
 mod udp;
 mod worker;
 
+pub use files::needed as files_needed;
 pub use listen::{Address, BindError};
 
 use crate::lines;
@@ -33,8 +35,8 @@ use orders::{GRACE, Order, RingOrder};
 use prepare::Preparer;
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{
-    DatagramSocket, DriverOptions, Inbox, LinkError, ListenOptions, Listener, Role, StartError,
-    clock,
+    DatagramSocket, DriverOptions, Inbox, LinkError, ListenOptions, Listener, Places, Role,
+    StartError, clock,
 };
 use rhythm_observe::admin::Admin;
 use rustix::process::setpriority_process;
@@ -47,8 +49,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use worker::{Ring, Worker, held_least};
 
-/// Places for clients that are turned away or wait, beside those of the clients that are let in.
-const PLACES_BESIDE: usize = 1024;
 /// The nice value of the ring's thread.
 const BACKBONE_NICE: i32 = -10;
 /// The longest datagram (memcached's receive buffer). The 64 beside it put the datagrams of a batch
@@ -177,6 +177,16 @@ impl Server {
             threads,
             ..settings
         };
+        let (places, lack) = files::places(&settings, settings.open_files);
+        if let Some(lack) = lack {
+            tracing::warn!("{lack}");
+        }
+        let settings = Settings {
+            connections_max: places.clients as u32,
+            ..settings
+        };
+        // The addresses are had first, as they may be another's; who connects is refused until the
+        // memory is there, which may take seconds.
         let entrances = listen::bind(&settings)?;
         let admin = listen::admin(&settings)?;
         let start_unix = unix_now();
@@ -207,7 +217,7 @@ impl Server {
         let start = Start::new(clock::monotonic(), start_unix).going_on(second);
         let shared = Shared::new(settings, Arc::new(store), start, on_shut_down);
         let shared = Arc::new(shared);
-        let started = Server::on(&shared, entrances, admin, session, is_told);
+        let started = Server::on(&shared, entrances, admin, places, session, is_told);
         if started.is_err() {
             // No thread has begun to change them, or all have ended.
             memory::leave(&shared, true, unix_now());
@@ -220,18 +230,28 @@ impl Server {
         shared: &Arc<Shared>,
         (entrances, addresses): (Vec<Entrance>, Vec<Address>),
         admin: Option<Listener>,
+        places: files::Places,
         session: u64,
         is_told: impl Fn() -> bool,
     ) -> Result<Server, ServerError> {
         let settings = &shared.settings;
         let threads = settings.threads;
+        if settings.resident {
+            let mebibytes = settings.memory >> 20;
+            tracing::info!(
+                mebibytes,
+                "memory is made resident (-L) before clients are let in"
+            );
+        }
         let preparer = Preparer::start(&shared.store, is_told).map_err(ServerError::System)?;
+        listen::begin(&entrances, admin.as_ref())?;
         let worker_options = WorkerOptions {
             name: "kv",
             threads,
             pin: settings.pin,
             driver: DriverOptions {
-                connections_max: settings.connections_max as usize + PLACES_BESIDE,
+                connections_max: places.clients + places.beside,
+                places: Some(Arc::new(Places::new(places.clients + places.beside))),
                 crowded_cure: "raise -c (--conn-limit)",
                 outgoing_max: 0,
                 datagram_bytes: DATAGRAM_BYTES,
@@ -390,13 +410,14 @@ fn start_backbone(
             (Entrance::datagrams(role, vec![socket]), Some(link))
         }
     };
+    let (incoming, outgoing) = files::of_ring(ring);
     let options = WorkerOptions {
         name: "kv ring",
         // What it knew is lost: then the server ends, and comes back as a new node.
         restarts_max: 0,
         driver: DriverOptions {
-            connections_max: 4 * ring.roster().places() + 16,
-            outgoing_max: 2 * ring.roster().places(),
+            connections_max: incoming,
+            outgoing_max: outgoing,
             unacknowledged_max: Some(lines::UNACKNOWLEDGED_MAX),
             datagram_bytes: link.map_or(0, |link| link.frame_bytes_max),
             ..DriverOptions::default()

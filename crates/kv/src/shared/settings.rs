@@ -48,6 +48,8 @@ pub struct Settings {
     pub evict: bool,
     /// `-c`: connections at one time.
     pub connections_max: u32,
+    /// Files that this process may open: clients get what is left beside those of the server.
+    pub open_files: u64,
     /// `-t`: threads.
     pub threads: usize,
     /// Keep each thread on a core of its own.
@@ -115,6 +117,7 @@ impl Default for Settings {
             memory_file: None,
             evict: true,
             connections_max: 1024,
+            open_files: u64::MAX,
             threads: 4,
             pin: false,
             requests_per_event: 20,

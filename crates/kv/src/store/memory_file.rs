@@ -62,6 +62,19 @@ pub enum FileError {
          user's alone: remove it, or give a path in a folder of this user's own (mode 700)"
     )]
     Taken(PathBuf),
+    /// A file is to be made in a folder that lets this user make none.
+    #[error(
+        "cannot make {path}, since this user (number {user}) may not write to its folder: {error}; \
+         give -e a path in a folder of its own, where PATH and PATH.meta can be made"
+    )]
+    Folder {
+        /// The file.
+        path: PathBuf,
+        /// The user's number.
+        user: u32,
+        /// What the system said.
+        error: io::Error,
+    },
     /// There is no room.
     #[error(
         "there is no room for {bytes} bytes in the memory file {path}, which takes all of -m at \
@@ -93,6 +106,8 @@ pub(super) enum Left {
     Nothing,
     /// The metadata.
     Meta(Vec<u8>),
+    /// What cannot be read.
+    Unreadable(io::Error),
 }
 
 /// See the head of this file.
@@ -130,6 +145,34 @@ fn is_own(metadata: &Metadata) -> bool {
     metadata.uid() == geteuid().as_raw()
 }
 
+/// Why a file cannot be opened, or made.
+fn refusal(path: &Path, error: io::Error) -> FileError {
+    let (path, kind) = (path.to_owned(), error.kind());
+    let is_forbidden = matches!(
+        kind,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+    );
+    // Where it is there, it is the file that is forbidden.
+    if is_forbidden && path.symlink_metadata().is_err() {
+        let user = geteuid().as_raw();
+        return FileError::Folder { path, user, error };
+    }
+    FileError::System { path, error }
+}
+
+/// Removes what a version before this one wrote its metadata to, and left there where it was
+/// killed.
+fn remove_new_meta(meta: &Path) {
+    let mut path = meta.as_os_str().to_owned();
+    path.push(".new");
+    let path = Path::new(&path);
+    let is_ours = |of: Metadata| of.is_file() && is_own(&of) && of.nlink() == 1;
+    if path.symlink_metadata().is_ok_and(is_ours) {
+        // Where it stays, it is in nobody's way.
+        let _ = fs::remove_file(path);
+    }
+}
+
 /// Has nobody but the user read it.
 fn close_to_others(file: &File, metadata: &Metadata) -> io::Result<()> {
     match metadata.mode() & 0o777 {
@@ -157,7 +200,7 @@ fn open_meta(path: &Path) -> Result<File, FileError> {
         // A link, a folder, a socket, or another user's.
         Err(error) => match path.symlink_metadata() {
             Ok(of) if !of.is_file() || !is_own(&of) => return Err(taken()),
-            _ => return Err(failed(error)),
+            _ => return Err(refusal(path, error)),
         },
     };
     let metadata = file.metadata().map_err(failed)?;
@@ -197,7 +240,8 @@ impl MemoryFile {
             path: path.to_owned(),
             error,
         };
-        let (file, was_there) = open(path, OFlags::empty()).map_err(failed)?;
+        let opened = open(path, OFlags::empty());
+        let (file, was_there) = opened.map_err(|error| refusal(path, error))?;
         let metadata = file.metadata().map_err(failed)?;
         if !metadata.is_file() {
             return Err(FileError::NotOurs(path.to_owned()));
@@ -234,6 +278,7 @@ impl MemoryFile {
                 let _ = fs::remove_file(path);
             }
         })?;
+        remove_new_meta(&meta_of(path));
         if is_new {
             file.write_all_at(MAGIC, 0).map_err(failed)?;
         }
@@ -274,25 +319,29 @@ impl MemoryFile {
         region.map_err(|error| self.failed(error))
     }
 
-    /// Takes what an earlier server left, and leaves nothing: from now on the heap may be changed.
-    pub(super) fn take_left(&self) -> Result<Left, FileError> {
+    /// What an earlier server left.
+    pub(super) fn left(&self) -> Left {
         let mut bytes = Vec::new();
-        // What cannot be read says nothing.
-        let read = (&self.meta).take(META_MAX).read_to_end(&mut bytes);
+        match (&self.meta).take(META_MAX).read_to_end(&mut bytes) {
+            Ok(0) if self.is_new => Left::New,
+            Ok(0) => Left::Nothing,
+            Ok(_) => Left::Meta(bytes),
+            Err(error) => Left::Unreadable(error),
+        }
+    }
+
+    /// Leaves nothing of it: from now on the heap may be changed.
+    pub(super) fn begin(&self) -> Result<(), FileError> {
+        let was_empty = self.meta.metadata().is_ok_and(|meta| meta.len() == 0);
         let gone = self.meta.set_len(0).and_then(|()| self.meta.sync_all());
-        let gone = match read {
-            Ok(0) => gone,
+        let gone = match was_empty {
+            true => gone,
             // It would come back with a name that is not there yet.
-            _ => gone.and_then(|()| self.sync_folder()),
+            false => gone.and_then(|()| self.sync_folder()),
         };
         gone.map_err(|error| FileError::System {
             path: meta_of(&self.path),
             error,
-        })?;
-        Ok(match (read, self.is_new) {
-            (Ok(0), true) => Left::New,
-            (Ok(0), false) => Left::Nothing,
-            _ => Left::Meta(bytes),
         })
     }
 

@@ -27,7 +27,7 @@ pub enum Unkept {
     #[error("another version of rhythm, or another kind of machine, has written it")]
     Form,
     /// The server is started with other options.
-    #[error("{option} was {then}, and is {now} now")]
+    #[error("{option} was {then}, and is {now} now: items are kept where it stays as it is")]
     Option {
         /// Which.
         option: &'static str,
@@ -36,8 +36,26 @@ pub enum Unkept {
         /// This one is asked for.
         now: u64,
     },
+    /// It is started with so much more or less memory that the file cannot be cut as it was.
+    #[error(
+        "-m was {then} bytes, and is {now} now: the items of this file are kept where -m is from \
+         {least} to {most} bytes"
+    )]
+    Size {
+        /// With so much it was left.
+        then: u64,
+        /// So much is asked for.
+        now: u64,
+        /// The least with which it can be used.
+        least: u64,
+        /// And the most.
+        most: u64,
+    },
     /// It is started with less memory.
-    #[error("what is in it takes {needs} bytes of memory, and -m has {has}")]
+    #[error(
+        "what was in it takes {needs} bytes of memory, and -m has {has}: items are kept where -m \
+         is no less than that"
+    )]
     Room {
         /// Bytes of all segments up to the last one that is used.
         needs: u64,

@@ -41,6 +41,8 @@ pub struct Opened {
     pub now: u32,
     /// How many items were found again, or why none was.
     pub items: Result<u64, Unkept>,
+    /// How many were left there, where that is known.
+    pub left: Option<u64>,
 }
 
 /// What a store has left.
@@ -66,7 +68,17 @@ impl Store {
         unix: u64,
     ) -> Result<(Store, Opened), OpenError> {
         let file = MemoryFile::open(path)?;
-        let layout = Layout::of(options.memory);
+        // What was left is read before anything of it is changed.
+        let left = match file.left() {
+            Left::New => Err(Unkept::New),
+            Left::Nothing => Err(Unkept::NotLeft),
+            Left::Unreadable(error) => Err(Unkept::System(error)),
+            Left::Meta(bytes) => Meta::read(&bytes),
+        };
+        // The heap stays cut as it is where that goes with the memory there is now.
+        let cut = left.as_ref().ok().map(|meta| meta.layout);
+        let cut = cut.filter(|layout| layout.suits(options.memory));
+        let layout = cut.unwrap_or_else(|| Layout::of(options.memory));
         let bytes = layout.bytes(options.memory);
         file.reserve(bytes)?;
         let make = || -> Result<Store, OpenError> {
@@ -75,15 +87,14 @@ impl Store {
             Ok(Store::with(options.clone(), segments)?)
         };
         let mut store = make()?;
-        let items = match file.take_left()? {
-            Left::New => Err(Unkept::New),
-            Left::Nothing => Err(Unkept::NotLeft),
-            Left::Meta(bytes) => store.find_again(&file, &bytes, unix),
-        };
+        file.begin()?;
+        let count = left.as_ref().ok().map(|meta| meta.rest.items);
+        let items = left.and_then(|meta| store.find_again(&file, &meta, unix));
         let opened = match items {
             Ok((now, items)) => Opened {
                 now,
                 items: Ok(items),
+                left: count,
             },
             Err(why) => {
                 // What it has begun with is of no use.
@@ -92,6 +103,7 @@ impl Store {
                 Opened {
                     now: 0,
                     items: Err(why),
+                    left: count,
                 }
             }
         };
@@ -103,11 +115,10 @@ impl Store {
     fn find_again(
         &mut self,
         file: &MemoryFile,
-        meta: &[u8],
+        meta: &Meta,
         unix: u64,
     ) -> Result<(u32, u64), Unkept> {
-        let meta = Meta::read(meta)?;
-        self.fits(&meta)?;
+        self.fits(meta)?;
         // A calendar that went back is no reason for items to live longer than they had to.
         let passed = unix.saturating_sub(meta.unix);
         let passed = u32::try_from(passed).unwrap_or(u32::MAX);
@@ -126,29 +137,30 @@ impl Store {
     fn fits(&self, meta: &Meta) -> Result<(), Unkept> {
         let options = &self.options;
         let layout = self.items.segments.layout();
-        let memory = (meta.memory, options.memory as u64);
         let compared = [
-            ("-I", meta.item_max, options.item_max as u64, true),
-            (
-                "CAS ids (0: -C)",
-                meta.has_cas.into(),
-                options.cas.into(),
-                true,
-            ),
-            // Another one may have segments of the same size.
-            ("-m", memory.0, memory.1, layout != meta.layout),
+            ("-I", meta.item_max, options.item_max as u64),
+            ("CAS ids (0: -C)", meta.has_cas.into(), options.cas.into()),
         ];
-        for (option, then, now, counts) in compared {
-            if counts && then != now {
+        for (option, then, now) in compared {
+            if then != now {
                 return Err(Unkept::Option { option, then, now });
             }
+        }
+        if layout != meta.layout {
+            let (least, most) = meta.layout.bounds();
+            return Err(Unkept::Size {
+                then: meta.memory,
+                now: options.memory as u64,
+                least: least as u64,
+                most: most as u64,
+            });
         }
         let segments = &meta.rest.segments;
         let last = segments.iter().map(|(of, _)| u64::from(of.index) + 1).max();
         let size = layout.segment_bytes() as u64;
         let many = segments.len() as u64 + meta.rest.long.0.div_ceil(size);
         let (needs, has) = (many.max(last.unwrap_or(0)), self.items.segments.count());
-        if layout != meta.layout || needs > has {
+        if needs > has {
             let [needs, has] = [needs, has].map(|count| count * size);
             return Err(Unkept::Room { needs, has });
         }

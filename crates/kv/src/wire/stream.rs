@@ -74,6 +74,16 @@ pub struct Stream {
     pub is_datagram: bool,
 }
 
+impl Stream {
+    /// A datagram's.
+    pub(crate) fn of_datagram() -> Stream {
+        Stream {
+            is_datagram: true,
+            ..Stream::default()
+        }
+    }
+}
+
 /// Users and their passwords (`-Y`).
 pub type Users = Vec<(Vec<u8>, Vec<u8>)>;
 

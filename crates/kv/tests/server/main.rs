@@ -124,6 +124,73 @@ fn a_unix_socket_has_its_permissions_and_is_taken_over() {
     let _ = std::fs::remove_dir_all(&folder);
 }
 
+/// Those whose close is waited for are open files, too.
+#[test]
+fn where_few_files_may_be_open_fewer_clients_are_let_in_and_the_others_are_told() {
+    const FILES: usize = 200;
+    let running = start(Settings {
+        connections_max: FILES as u32,
+        open_files: FILES as u64,
+        threads: 2,
+        ..here()
+    });
+    let told = "ERROR Too many open connections\r\n";
+    let mut clients = Vec::new();
+    let is_let_in = |stream: &mut TcpStream| {
+        stream.write_all(b"mn\r\n").expect("it is there");
+        let mut got = [0; 4];
+        stream.read_exact(&mut got).expect("an answer");
+        got == *b"MN\r\n"
+    };
+    loop {
+        let mut stream = running.connect();
+        if !is_let_in(&mut stream) {
+            break;
+        }
+        clients.push(stream);
+        assert!(clients.len() < FILES, "as many as may be open");
+    }
+    assert!(clients.len() > FILES / 3, "{}", clients.len());
+    let others: Vec<_> = (0..100).map(|_| running.connect()).collect();
+    for mut other in others {
+        expect(&mut other, "", told);
+    }
+    expect(&mut clients[0], "mn\r\n", "MN\r\n");
+    drop(clients);
+    let start = Instant::now();
+    while !is_let_in(&mut running.connect()) {
+        assert!(start.elapsed() < NEVER, "there are places");
+    }
+}
+
+/// Who connects to one that does not answer takes it for one that hangs.
+#[test]
+fn nobody_can_connect_before_memory_is_resident() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let at = free.local_addr().expect("it is bound");
+    drop(free);
+    let looks = std::cell::Cell::new(0);
+    let settings = Settings {
+        port: Some(at.port()),
+        memory: 64 << 20,
+        resident: true,
+        ..here()
+    };
+    let is_told = || {
+        looks.set(looks.get() + 1);
+        let refused = TcpStream::connect(at).expect_err("it is not ready");
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        false
+    };
+    let server = Server::start_unless(settings, is_told, |_| {}).expect("the port is free");
+    let mut stream = TcpStream::connect(at).expect("it is ready");
+    expect(&mut stream, "mn\r\n", "MN\r\n");
+    // Not where the system cannot make memory resident.
+    println!("it was looked {} times", looks.get());
+    server.handle().stop();
+    server.join().expect("it was told to");
+}
+
 #[test]
 fn clients_beyond_the_limit_are_told_so() {
     let running = start(Settings {

@@ -33,6 +33,10 @@ pub struct DatagramSocket {
     address: SocketAddr,
     /// How datagrams are sent: as segments, as long as the system can cut messages.
     form: Form,
+    /// The handler wants none of its datagrams now.
+    pub(crate) is_paused: bool,
+    /// Epoll knows so.
+    pub(crate) is_known_paused: bool,
 }
 
 impl DatagramSocket {
@@ -67,6 +71,8 @@ impl DatagramSocket {
             address: local_address(&socket, address)?,
             socket,
             form: Form::Segments,
+            is_paused: false,
+            is_known_paused: false,
         })
     }
 

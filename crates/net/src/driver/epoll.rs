@@ -33,6 +33,7 @@ use crate::clock::{monotonic, timespec_until};
 use crate::driver::addresses::Addresses;
 use crate::driver::datagram::{BATCH_MAX, DatagramSocket};
 use crate::driver::listener::Listener;
+use crate::driver::places::Places;
 use crate::driver::sockets::{Sockets, kind};
 use crate::driver::waker::Waker;
 use crate::port::{ConnectionId, DatagramId, Ended, Handler, Port, Role, TURN_MAX, Time, Token};
@@ -61,6 +62,9 @@ pub struct DriverOptions {
     /// Accepted connections open at one time, those being closed included. At the bound, clients
     /// wait in the listeners' queues, unless [`Handler::crowded`] makes room.
     pub connections_max: usize,
+    /// Where those of all drivers of the process are counted and bounded, if anywhere: each is an
+    /// open file. At that bound clients wait in the same way.
+    pub places: Option<Arc<Places>>,
     /// What helps where all of them are in use, for the log.
     pub crowded_cure: &'static str,
     /// Where the connections of each address are counted and bounded, if anywhere. Clients beyond
@@ -90,6 +94,7 @@ impl Default for DriverOptions {
     fn default() -> DriverOptions {
         DriverOptions {
             connections_max: 16_384,
+            places: None,
             crowded_cure: "see who keeps them open",
             addresses: None,
             outgoing_max: 1_024,
@@ -117,6 +122,11 @@ const WAKER: u64 = 1 << 62;
 const DATAGRAMS: u64 = 1 << 61;
 const ALARM: u64 = 1 << 60;
 
+/// What a datagram socket is told of by.
+fn datagrams_at(index: usize) -> EventData {
+    EventData::new_u64(NOT_A_CONNECTION | DATAGRAMS | index as u64)
+}
+
 /// An event loop with its connections, listeners and wakers. One thread drives it.
 pub struct Driver {
     sockets: Sockets,
@@ -135,6 +145,7 @@ pub struct Driver {
     /// The handler was told that the listeners are closed.
     told_closed: bool,
     connections_max: usize,
+    places: Option<Arc<Places>>,
     crowded_cure: &'static str,
     addresses: Option<Arc<Addresses>>,
     wakers: Vec<(Token, Waker)>,
@@ -182,6 +193,7 @@ impl Driver {
             warnings: Sparse::every(WARN_EVERY),
             told_closed: false,
             connections_max: options.connections_max,
+            places: options.places.clone(),
             crowded_cure: options.crowded_cure,
             addresses: options.addresses.clone(),
             wakers: Vec::new(),
@@ -235,7 +247,7 @@ impl Driver {
         role: Role,
     ) -> io::Result<DatagramId> {
         let index = self.sockets.datagrams.len() as u32;
-        let data = EventData::new_u64(NOT_A_CONNECTION | DATAGRAMS | u64::from(index));
+        let data = datagrams_at(index as usize);
         epoll::add(&self.sockets.epoll, &socket, data, EventFlags::IN)?;
         self.sockets.datagrams.push(socket);
         self.datagram_roles.push(role);
@@ -289,6 +301,9 @@ impl Driver {
         }
         self.sockets.datagrams.truncate(self.kept.1);
         self.datagram_roles.truncate(self.kept.1);
+        for socket in &mut self.sockets.datagrams {
+            socket.is_paused = false;
+        }
         self.sockets.abort_all();
         self.patient.forget();
         self.told_closed = false;
@@ -337,6 +352,7 @@ impl Driver {
             handler.ended(sockets, id, Ended::Failed(kind(errno)), now)
         });
         self.listen_or_not()?;
+        self.receive_or_not()?;
         let wake_at = handler.wake_at();
         self.pulse.waits();
         self.wait(wake_at, events)?;
@@ -453,7 +469,7 @@ impl Driver {
         let mut ready = std::mem::take(&mut self.ready_listeners);
         for index in ready.drain(..) {
             let before = self.sockets.accepted;
-            let is_full = before >= self.connections_max;
+            let is_full = !self.has_place();
             let are_all_in = self.accept(handler, index, room, until);
             let let_in = self.sockets.accepted.saturating_sub(before);
             self.crowd = match are_all_in {

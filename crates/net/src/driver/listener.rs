@@ -40,6 +40,9 @@ pub struct ListenOptions {
     /// Whether an IPv6 address takes IPv6 clients only. Otherwise `[::]` takes IPv4 clients as
     /// well.
     pub v6_only: bool,
+    /// Whether it listens from the first moment. Otherwise it has the address, and clients are
+    /// refused until it is told to [`listen`](Listener::listen).
+    pub at_once: bool,
 }
 
 impl Default for ListenOptions {
@@ -49,6 +52,7 @@ impl Default for ListenOptions {
             nodelay: true,
             keepalive: None,
             v6_only: false,
+            at_once: true,
         }
     }
 }
@@ -60,6 +64,8 @@ pub struct Listener {
     file: Option<Arc<SocketFile>>,
     socket: OwnedFd,
     at: At,
+    /// See [`ListenOptions`].
+    backlog: u32,
 }
 
 /// Where a listener is.
@@ -126,17 +132,19 @@ impl Listener {
         let file = Some(Arc::new(SocketFile::new(path).map_err(failed)?));
         // Before anybody can connect.
         let permissions = fs::Permissions::from_mode(permissions & 0o777);
+        let listener = Listener {
+            file,
+            socket,
+            at: At::Unix(path.to_string_lossy().into()),
+            backlog: options.backlog,
+        };
         let listened = fs::set_permissions(path, permissions)
             .map_err(failed)
-            .and_then(|()| {
-                let backlog = i32::try_from(options.backlog).unwrap_or(i32::MAX);
-                listen(&socket, backlog).map_err(of_system)
-            });
+            .and_then(|()| listener.listen_as(options));
         // Where it does not listen, the file waits for the folder to be removed.
         drop(alone);
         listened?;
-        let at = At::Unix(path.to_string_lossy().into());
-        Ok(Listener { file, socket, at })
+        Ok(listener)
     }
 
     fn listening(
@@ -144,15 +152,35 @@ impl Listener {
         address: SocketAddr,
         options: &ListenOptions,
     ) -> Result<Listener, ListenError> {
-        let backlog = i32::try_from(options.backlog).unwrap_or(i32::MAX);
+        let listener = Listener {
+            file: None,
+            at: At::Tcp(local_address(&socket, address)?),
+            socket,
+            backlog: options.backlog,
+        };
+        listener.listen_as(options)?;
+        Ok(listener)
+    }
+
+    fn listen_as(&self, options: &ListenOptions) -> Result<(), ListenError> {
+        match options.at_once {
+            true => self.listen(),
+            false => Ok(()),
+        }
+    }
+
+    /// Listens, where it does not yet ([`ListenOptions::at_once`]).
+    ///
+    /// # Errors
+    ///
+    /// As [`Listener::bind`]: another process may have come to listen there since.
+    pub fn listen(&self) -> Result<(), ListenError> {
+        let backlog = i32::try_from(self.backlog).unwrap_or(i32::MAX);
         // Two sockets that may reuse an address can both be bound to it; who listens second learns
         // of it only here.
-        listen(&socket, backlog).map_err(|errno| ListenError::new(address, errno))?;
-        let at = At::Tcp(local_address(&socket, address)?);
-        Ok(Listener {
-            file: None,
-            socket,
-            at,
+        listen(&self.socket, backlog).map_err(|errno| match &self.at {
+            At::Tcp(address) => ListenError::new(*address, errno),
+            At::Unix(path) => ListenError::unix(Path::new(&**path), errno.into()),
         })
     }
 
@@ -182,6 +210,7 @@ impl Listener {
             file: None,
             socket,
             at,
+            backlog: ListenOptions::default().backlog,
         })
     }
 
@@ -195,6 +224,7 @@ impl Listener {
             file: self.file.clone(),
             socket: self.socket.try_clone()?,
             at: self.at.clone(),
+            backlog: self.backlog,
         })
     }
 

@@ -14,6 +14,7 @@ use crate::clock::{self, CachedWall};
 use crate::driver::addresses::Place;
 use crate::driver::datagram::DatagramSocket;
 use crate::driver::listener;
+use crate::driver::places::Taken;
 use crate::port::{
     ConnectionId, Datagram, DatagramId, Peer, PeerAddress, Port, Sent, Time, WallClock,
 };
@@ -47,8 +48,8 @@ pub(crate) struct Connection {
     pub(crate) state: State,
     /// Begun by us rather than accepted.
     outgoing: bool,
-    /// Where clients' addresses are counted.
-    _place: Option<Place>,
+    /// Where clients' addresses are counted, and where all clients of the process are.
+    _places: (Option<Place>, Option<Taken>),
     /// A client that was let in, of which nothing was read yet.
     pub(crate) is_new: bool,
     /// A client to whom nothing was sent since it was let in, or since its last input, or nothing
@@ -202,9 +203,9 @@ impl Sockets {
     pub(crate) fn insert_accepted(
         &mut self,
         socket: OwnedFd,
-        place: Option<Place>,
+        places: (Option<Place>, Option<Taken>),
     ) -> io::Result<ConnectionId> {
-        let id = self.insert(socket, State::Open, false, place)?;
+        let id = self.insert(socket, State::Open, false, places)?;
         self.accepted += 1;
         Ok(id)
     }
@@ -214,14 +215,14 @@ impl Sockets {
         socket: OwnedFd,
         state: State,
         outgoing: bool,
-        place: Option<Place>,
+        places: (Option<Place>, Option<Taken>),
     ) -> io::Result<ConnectionId> {
         let id = ConnectionId::from(self.connections.next_key());
         let mut connection = Connection {
             socket,
             state,
             outgoing,
-            _place: place,
+            _places: places,
             is_new: !outgoing,
             is_unanswered: !outgoing,
             untold: EventFlags::empty(),
@@ -384,6 +385,15 @@ impl Sockets {
         Sent::Gone
     }
 
+    /// What epoll is to know before the next wait.
+    fn set_datagrams_paused(&mut self, id: DatagramId, is_paused: bool) {
+        let socket = self.datagrams.get_mut(id.index as usize);
+        debug_assert!(socket.is_some(), "{id:?} is not of this driver");
+        if let Some(socket) = socket {
+            socket.is_paused = is_paused;
+        }
+    }
+
     fn set_paused(&mut self, id: ConnectionId, paused: bool) {
         if let Some(connection) = self.get_for_handler(id)
             && connection.paused != paused
@@ -498,7 +508,7 @@ impl Port for Sockets {
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
             Err(errno) => return Err(refusal(errno)),
         }
-        let id = (self.insert(socket, State::Connecting, true, None))
+        let id = (self.insert(socket, State::Connecting, true, (None, None)))
             .map_err(|error| io::Error::new(io::ErrorKind::QuotaExceeded, error))?;
         self.outgoing += 1;
         Ok(id)
@@ -508,6 +518,14 @@ impl Port for Sockets {
         let socket = self.datagrams.get_mut(id.index as usize);
         debug_assert!(socket.is_some(), "{id:?} is not of this driver");
         socket.map_or(0, |socket| socket.send(datagrams))
+    }
+
+    fn pause_datagrams(&mut self, id: DatagramId) {
+        self.set_datagrams_paused(id, true);
+    }
+
+    fn resume_datagrams(&mut self, id: DatagramId) {
+        self.set_datagrams_paused(id, false);
     }
 
     fn stop_accepting(&mut self) {

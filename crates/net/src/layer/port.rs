@@ -106,6 +106,14 @@ impl<S: Codecs> Port for LayerPort<'_, S> {
         self.port.send_datagrams(socket, datagrams)
     }
 
+    fn pause_datagrams(&mut self, socket: DatagramId) {
+        self.port.pause_datagrams(socket);
+    }
+
+    fn resume_datagrams(&mut self, socket: DatagramId) {
+        self.port.resume_datagrams(socket);
+    }
+
     fn stop_accepting(&mut self) {
         self.port.stop_accepting();
     }

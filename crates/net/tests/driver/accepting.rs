@@ -57,6 +57,38 @@ fn clients_beyond_the_bound_wait_for_a_place() {
 }
 
 #[test]
+fn workers_share_the_places_of_a_process() {
+    let places = std::sync::Arc::new(Places::new(2));
+    let [one, other] = [(), ()].map(|()| {
+        serve(DriverOptions {
+            places: Some(places.clone()),
+            ..DriverOptions::default()
+        })
+    });
+    let mut first = one.client();
+    let mut second = other.client();
+    echoed(&mut first, b"in");
+    echoed(&mut second, b"in");
+    let mut third = other.client();
+    third.write_all(b"may I?").expect("the kernel takes it");
+    echoed(&mut second, b"still in");
+    third
+        .set_read_timeout(Some(Duration::from_millis(100)))
+        .expect("a time");
+    let mut answer = [0; 6];
+    assert!(third.read_exact(&mut answer).is_err(), "it waits");
+    // Of the other worker, which does not tell this one.
+    drop(first);
+    third
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .expect("a time");
+    third.read_exact(&mut answer).expect("its turn has come");
+    assert_eq!(&answer, b"may I?");
+    one.finish();
+    other.finish();
+}
+
+#[test]
 fn after_stop_accepting_those_who_wait_are_served_and_others_refused() {
     let server = serve(DriverOptions::default());
     let mut before = server.client();

@@ -14,7 +14,7 @@ use crate::output::print_line;
 use crate::{allocator, logs};
 use anyhow::{Context, Result, ensure};
 pub(crate) use args::Args;
-use rhythm_kv::server::{Address, Handle, Server, ServerError};
+use rhythm_kv::server::{self, Address, Handle, Server, ServerError};
 use rhythm_net::resource;
 use rhythm_net::signal::{self, Signal};
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     }
     let (settings, remarks) = settings::from_args(&args)?;
     // As memcached, as long as it is root: what it may not is said below.
-    let _ = resource::allow_open_files(u64::from(settings.connections_max));
+    let _ = resource::allow_open_files(server::files_needed(&settings));
     if let Some(code) = relaunch::as_asked(&args)? {
         return Ok(code);
     }
@@ -77,7 +77,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let open_files =
         resource::raise_open_files().context("cannot raise the limit of open files")?;
     let connections_max = u64::from(settings.connections_max);
-    // As memcached. (What else is opened has a reserve, which clients then have to leave.)
+    // As memcached. (Where nothing is left for what else is opened, fewer are let in.)
     ensure!(
         connections_max <= open_files,
         "-c {connections_max}: the system lets this process have {open_files} open files; raise \
@@ -87,6 +87,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let _ = resource::make_room_for_files(connections_max);
     allocator::give_back().context("cannot start a thread")?;
     let mut settings = settings;
+    settings.open_files = open_files;
     ring::register(&args, &mut settings)?;
     let in_ring = settings.ring.is_some();
     let is_told = move || is_told.load(Ordering::Acquire);

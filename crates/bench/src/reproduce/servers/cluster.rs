@@ -1,6 +1,6 @@
 //! Nodes that know of each other: a ring, by whichever scheme, and a keyspace.
 
-use super::{Running, Servers, TRIES, at, free_ports};
+use super::{Node, Running, Servers, TRIES, at, free_ports};
 use crate::reproduce::error::ReproduceError;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -8,8 +8,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+/// Who does not say by then who leads does not know.
+const ANSWERED_IN: Duration = Duration::from_secs(30);
 /// What nodes are called.
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
@@ -54,19 +56,28 @@ impl Servers {
         cluster: Cluster,
         memory_mib: u64,
     ) -> Result<Running, ReproduceError> {
+        let server = || match cluster {
+            Cluster::Ring { scheme, .. } => format!("rhythm kv --scheme {scheme}"),
+            Cluster::Keyspace => "rhythm kv keyspace".to_owned(),
+        };
         let mut last = String::new();
         for _ in 0..TRIES {
             let (running, file) = self.begin(cluster, memory_mib)?;
             match self.until_whole(cluster, &running, &file) {
                 Ok(()) => return Ok(running),
-                Err(said) => last = said,
+                // Another may have taken a port.
+                Err(said) if running.nodes.iter().any(Node::has_ended) => last = said,
+                Err(said) => {
+                    return Err(ReproduceError::NotReady {
+                        server: server(),
+                        seconds: super::PATIENCE.as_secs(),
+                        said,
+                    });
+                }
             }
         }
         Err(ReproduceError::Server {
-            server: match cluster {
-                Cluster::Ring { scheme, .. } => format!("rhythm kv --scheme {scheme}"),
-                Cluster::Keyspace => "rhythm kv keyspace".to_owned(),
-            },
+            server: server(),
             said: last,
         })
     }
@@ -170,8 +181,8 @@ impl Running {
 
 /// The name of the node that leads, as the one in this place knows it.
 fn leader(at: SocketAddr) -> Option<String> {
-    let mut stream = TcpStream::connect_timeout(&at, super::PATIENCE).ok()?;
-    stream.set_read_timeout(Some(super::PATIENCE)).ok()?;
+    let mut stream = TcpStream::connect_timeout(&at, ANSWERED_IN).ok()?;
+    stream.set_read_timeout(Some(ANSWERED_IN)).ok()?;
     stream.write_all(b"stats\r\n").ok()?;
     let lines = BufReader::new(stream).lines().map_while(Result::ok);
     let mut lines = lines.take_while(|line| line != "END");

@@ -3,7 +3,8 @@
 //! answers, 256 of them, or 2 MiB of values that were made for it.
 
 use super::super::udp::Datagrams;
-use super::lane::{StatsDone, UNSENT_MAX, WORK_MAX, is_stats};
+use super::lane::{UNSENT_MAX, is_stats};
+use super::work::{self, WORK_MAX};
 use crate::class::{Class, Counts};
 use crate::cohort::Cohort;
 use crate::execute::Turn;
@@ -23,14 +24,13 @@ pub(super) struct DatagramLane<'a> {
     pub(super) port: &'a mut dyn Port,
     pub(super) datagrams: &'a mut Datagrams,
     pub(super) out: &'a mut Vec<u8>,
-    pub(super) stats: &'a mut StatsDone,
     /// The turn's commands.
     pub(super) classes: &'a mut Counts,
 }
 
 impl DatagramLane<'_> {
     /// Executes a datagram's part of the cohort, and answers: to a socket's peer, and how that
-    /// calls its request.
+    /// calls its request. What that cost.
     pub(super) fn run(
         &mut self,
         cohort: &mut Cohort,
@@ -38,18 +38,17 @@ impl DatagramLane<'_> {
         (socket, peer, id): (DatagramId, SocketAddr, u16),
         store: &Store,
         turn: &mut Turn<'_>,
-    ) {
+    ) -> usize {
         let (mut is_first, mut answers, mut answered) = (true, 0, 0);
-        let work_max = turn.work() + WORK_MAX;
+        let (mut pieces, mut of_stats) = (0, 0);
+        let before = turn.work();
         for at in cohort.part(index).commands.clone() {
-            if answered >= UNSENT_MAX || answers >= ANSWERS_MAX || turn.work() > work_max {
+            let made = turn.work() - before + of_stats;
+            if answered >= UNSENT_MAX || answers >= ANSWERS_MAX || made > WORK_MAX {
                 break;
             }
-            let of_stats = is_stats(cohort.commands(), at);
-            if of_stats && self.stats.are_many() {
-                continue;
-            }
             cohort.prepare(at, store, turn);
+            pieces += 1;
             let part = cohort.part(index);
             let command = &cohort.commands().list[at];
             let hash = cohort.hash_of(at);
@@ -59,8 +58,8 @@ impl DatagramLane<'_> {
             if let Some((at, long)) = turn.take_long() {
                 self.out.splice(at..at, long.iter().copied());
             }
-            if of_stats {
-                self.stats.add(self.out.len());
+            if is_stats(cohort.commands(), at) {
+                of_stats += work::of_stats(self.out.len());
                 if self.out.len() > UNSENT_MAX {
                     self.out.clear();
                     // A packet would need to say whose answer it is, and is lost.
@@ -74,12 +73,14 @@ impl DatagramLane<'_> {
             if has_datagram(&command.kind, answer, is_first) {
                 (self.datagrams).push(self.port, socket, peer, id, answer);
                 is_first = false;
+                pieces += 1;
                 // Keys are bounded by the length of a datagram, and their values by their own.
                 answers += usize::from(!is_amid_keys(&command.kind));
             }
             is_first |= is_sent_at_once(&command.kind, answer);
             turn.make_way();
         }
+        turn.work() - before + of_stats + work::of_datagram(pieces, answered)
     }
 }
 

@@ -36,7 +36,8 @@ impl Worker {
     /// Whether all that is to be done was done, or its time is over.
     pub(super) fn has_ended(&self) -> bool {
         let is_over = self.ends_at == Some(Time::ZERO);
-        let is_alone = self.clients.is_empty() && self.waiting.is_empty();
+        let is_alone =
+            self.clients.is_empty() && self.waiting.is_empty() && self.backlog.is_empty();
         is_over || self.ends_at.is_some() && self.looks == 0 && is_alone
     }
 

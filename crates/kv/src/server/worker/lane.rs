@@ -3,8 +3,9 @@
 use super::super::client::Client;
 use super::super::held::Until;
 use super::ring::{Ring, Way, flushes};
+use super::work::{self, WORK_MAX};
 use crate::class::{Class, Counts};
-use crate::cohort::{Cohort, Part as Brought};
+use crate::cohort::{Cohort, PART_COMMANDS, Part as Brought};
 use crate::execute::{Then, Turn};
 use crate::ring::{Road, Written};
 use crate::store::{Large, Store};
@@ -17,42 +18,8 @@ pub(super) const UNSENT_MAX: usize = 1 << 20;
 /// Answers are sent when so many bytes of one connection's are together.
 pub(super) const SEND_BYTES: usize = 256 * 1024;
 
-/// Bytes of values that a connection has made, copied or sent in one turn before its commands wait
-/// for the next: others wait for the turn's end, and a short command may be about a long value.
-pub(super) const WORK_MAX: usize = 2 << 20;
-
-/// `stats` of all connections that one turn executes beyond the first of each: they take a hundred
-/// times as long as other commands do, and others wait for the turn's end.
-pub(super) const STATS_MAX: usize = 64;
-/// Bytes of their answers beyond which it executes none, not even the first of a connection: that
-/// to `stats detail dump` may have many MiB.
-pub(super) const STATS_BYTES: usize = 1 << 20;
-
-/// The `stats` that a turn has executed.
-#[derive(Debug, Default)]
-pub(super) struct StatsDone {
-    count: usize,
-    /// Of their answers.
-    bytes: usize,
-}
-
-impl StatsDone {
-    /// Whether no more are executed, but for what must be.
-    pub(super) fn are_many(&self) -> bool {
-        self.count >= STATS_MAX || self.are_long()
-    }
-
-    /// Whether not even those are.
-    pub(super) fn are_long(&self) -> bool {
-        self.bytes >= STATS_BYTES
-    }
-
-    /// One more was, with an answer of so many bytes.
-    pub(super) fn add(&mut self, answer: usize) {
-        self.count += 1;
-        self.bytes += answer;
-    }
-}
+/// The fewest commands of a connection that are parsed together.
+const COMMANDS_MIN: usize = 16;
 
 /// Whether a command is a `stats`, in whichever protocol.
 pub(super) fn is_stats(commands: &Commands, at: usize) -> bool {
@@ -61,6 +28,11 @@ pub(super) fn is_stats(commands: &Commands, at: usize) -> bool {
         Kind::Binary { index } => commands.binary[index as usize].what == What::Stat,
         _ => false,
     }
+}
+
+/// How many commands are parsed where so many were executed, and there are more.
+fn more_than(executed: usize) -> usize {
+    (2 * executed).clamp(COMMANDS_MIN, PART_COMMANDS)
 }
 
 /// A connection whose commands are executed.
@@ -72,13 +44,16 @@ pub(super) struct Lane<'a> {
     pub(super) written: u64,
     /// Answers that may stay untaken.
     pub(super) limit: usize,
-    pub(super) stats: &'a mut StatsDone,
+    /// What its `stats` cost.
+    pub(super) of_stats: usize,
     /// The turn's commands.
     pub(super) classes: &'a mut Counts,
     pub(super) ring: Option<&'a mut Ring>,
     pub(super) now: Time,
     /// The turn wrote something for this connection that is to be confirmed, or showed it such.
     pub(super) has_written: bool,
+    /// The turn has no room for any of its commands.
+    pub(super) is_left: bool,
     /// Commands are left so that others have their turn.
     pub(super) yields: bool,
     /// How many commands were left.
@@ -105,7 +80,7 @@ impl Lane<'_> {
         let commands = cohort.part(index).commands.clone();
         let mut closes = false;
         let mut cut = None;
-        let work_max = turn.work() + WORK_MAX;
+        let before = turn.work();
         for at in commands.clone() {
             let unsent = self.client.unsent();
             let is_full = unsent > 0 && unsent + self.out.len() > self.limit;
@@ -113,11 +88,8 @@ impl Lane<'_> {
                 cut = Some(at);
                 break;
             }
-            let of_stats = is_stats(cohort.commands(), at);
-            let is_too_much = turn.work() + self.written as usize > work_max
-                || of_stats && self.stats.are_long()
-                || of_stats && self.stats.are_many() && at > commands.start;
-            if is_too_much && cohort.can_leave(index, at) {
+            let took = turn.work() - before + self.written as usize + self.of_stats;
+            if (self.is_left || took > WORK_MAX) && cohort.can_leave(index, at) {
                 self.yields = true;
                 cut = Some(at);
                 // What was replaced may have been much, too.
@@ -162,10 +134,10 @@ impl Lane<'_> {
             }
             self.classes.add(class);
             let hash = cohort.hash_of(at);
-            let before = self.out.len();
+            let answered = self.out.len();
             let then = turn.execute(cohort.parsed(part), command, hash, self.out);
-            if of_stats {
-                self.stats.add(self.out.len() - before);
+            if is_stats(cohort.commands(), at) {
+                self.of_stats += work::of_stats(self.out.len() - answered);
             }
             let written = turn.written().map_or(0, Written::count);
             if written > writes {
@@ -195,7 +167,7 @@ impl Lane<'_> {
             ring.keeps(self.id, &mut self.client.held);
         }
         let part = cohort.part(index);
-        let (before, parsed) = (part.before, part.parsed);
+        let (before, parsed, commands_max) = (part.before, part.parsed, part.commands_max);
         let client = &mut *self.client;
         client.stream = part.stream;
         if closes {
@@ -203,6 +175,9 @@ impl Lane<'_> {
         } else if let Some(at) = cut {
             let command = cohort.commands().list[at];
             self.left = commands.end - at;
+            if !self.is_left {
+                client.commands_max = more_than(at - commands.start);
+            }
             let Some(rest) = cohort.leave(index, command.start as usize) else {
                 self.port.abort(self.id);
                 return false;
@@ -224,8 +199,12 @@ impl Lane<'_> {
             };
             (client.needed, client.or_line) = (parsed.needed, parsed.or_line);
             // The bound on commands ended it, and not the want of bytes.
-            client.is_stalled = commands.len() >= cohort.part_commands_max() && !rest.is_empty();
+            client.is_stalled = commands.len() >= commands_max && !rest.is_empty();
             self.yields |= client.is_stalled;
+            client.commands_max = match client.is_stalled {
+                true => more_than(commands.len()),
+                false => PART_COMMANDS,
+            };
             client.input = rest;
         }
         if client.is_closing || client.has_finished && !client.is_stalled {

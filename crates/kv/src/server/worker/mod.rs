@@ -3,8 +3,8 @@
 //! ```text
 //!   received --> whole? --> cohort --- idle, or full ---> run: execute --> answers --> Port
 //!                  | no        ^                            |                 |
-//!                  v           |                            v not taken       |
-//!                input --------+--- writable <------ is_stalled, paused <-----+
+//!                  v           |                            v no room         v not taken
+//!                input -------- line <-- writable <------ is_stalled, paused <-----+
 //! ```
 //!
 //! Memory is bounded. A connection's commands are executed as long as its answers are taken: from
@@ -12,28 +12,32 @@
 //! connections of a thread hold (values that are not whole, answers not taken) is bounded by
 //! `held_max`: from half of it on a connection has one answer under way at a time, and
 //! beyond it those that have not moved for longest are dropped. Answers to a datagram are
-//! bounded by what is left out of them.
+//! bounded by what is left out of them. `work` bounds what a turn does.
 
+mod backlog;
 mod datagram;
 mod ending;
 mod lane;
+mod line;
 mod places;
 mod relief;
 mod ring;
+mod run;
 mod told;
+mod work;
 
 use super::client::Client;
 use super::orders::Order;
 use super::udp::Datagrams;
 use crate::class::Counts;
-use crate::cohort::{Cohort, Source};
-use crate::execute::Turn;
+use crate::cohort::{Cohort, PART_COMMANDS, Source};
 use crate::ring::Written;
 use crate::shared::{Counter, Place, Shared};
 use crate::store::Worker as StoreWorker;
 use crate::wire::{Protocol, Rules, Stream, udp};
-use datagram::DatagramLane;
-use lane::{Lane, SEND_BYTES, StatsDone, UNSENT_MAX};
+use backlog::{Backlog, Left};
+use lane::UNSENT_MAX;
+use line::Line;
 pub(super) use relief::held_least;
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{
@@ -44,6 +48,7 @@ pub(super) use ring::Ring;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use work::Work;
 
 /// How often the store takes back what has expired, and how soon again while there is more.
 const TEND_EVERY: Duration = Duration::from_secs(1);
@@ -66,8 +71,12 @@ pub(super) struct Worker {
     /// Answers of the part that is executed.
     out: Vec<u8>,
     datagrams: Datagrams,
-    /// Connections whose input goes on, each once.
-    resumed: VecDeque<ConnectionId>,
+    /// Datagrams for which a turn had no room.
+    backlog: Backlog,
+    /// Connections whose input goes on when it is their turn.
+    line: Line,
+    /// What was taken of this turn.
+    work: Work,
     /// Connections for which there is no place yet; nothing is read from them.
     waiting: VecDeque<ConnectionId>,
     look_for_places_at: Option<Time>,
@@ -119,7 +128,9 @@ impl Worker {
             written: Written::default(),
             out: Vec::new(),
             datagrams: Datagrams::default(),
-            resumed: VecDeque::new(),
+            backlog: Backlog::default(),
+            line: Line::default(),
+            work: Work::default(),
             waiting: VecDeque::new(),
             look_for_places_at: None,
             waits: None,
@@ -168,123 +179,6 @@ impl Worker {
             self.held -= client.counted;
         }
     }
-
-    fn run_if_full(&mut self, port: &mut dyn Port, now: Time) {
-        if self.cohort.is_full() {
-            self.run(port, now);
-        }
-    }
-
-    /// Executes what has come.
-    fn run(&mut self, port: &mut dyn Port, now: Time) {
-        if self.cohort.is_empty() {
-            return;
-        }
-        let held_max = self.held_max();
-        let counters = self.shared.counters(self.index);
-        counters.add(Counter::Cohorts, 1);
-        let mut size = 0;
-        let store = Arc::clone(&self.shared.store);
-        let clock = self.shared.clock(now);
-        let mut turn = Turn::new(self.store.pin(), clock, &self.shared, counters);
-        if let Some(ring) = &mut self.ring {
-            self.written = ring.take_written();
-            turn = turn
-                .noting(&mut self.written)
-                .announcing(ring.announces())
-                .writing_if(ring.may_write());
-        }
-        let mut batch = 0..0;
-        let mut stats = StatsDone::default();
-        loop {
-            let Some(index) = batch.next() else {
-                batch = self.cohort.parse(&self.rules);
-                if batch.is_empty() {
-                    break;
-                }
-                continue;
-            };
-            turn.make_way();
-            let part = self.cohort.part(index);
-            let source = part.source;
-            let mut executed = part.commands.len();
-            match source {
-                Source::Connection(id) => {
-                    let Some(client) = self.clients.get_mut(id) else {
-                        continue;
-                    };
-                    let was_stalled = client.is_stalled;
-                    let limit = match self.held > held_max / 2 {
-                        true => 0,
-                        false => UNSENT_MAX,
-                    };
-                    let mut lane = Lane {
-                        port,
-                        id,
-                        client,
-                        out: &mut self.out,
-                        ring: self.ring.as_mut(),
-                        now,
-                        has_written: false,
-                        written: 0,
-                        limit,
-                        yields: false,
-                        left: 0,
-                        stats: &mut stats,
-                        classes: &mut self.classes,
-                    };
-                    let is_there = lane.run(&mut self.cohort, index, &store, &mut turn);
-                    counters.add(Counter::BytesWritten, lane.written);
-                    // Those that are left are parsed again.
-                    executed -= lane.left;
-                    if lane.yields {
-                        counters.add(Counter::Yields, 1);
-                    } else if client.is_stalled && (executed > 0 || !was_stalled) {
-                        // One that was looked at again and found no room waits on.
-                        counters.add(Counter::Stalls, 1);
-                    }
-                    client.moved = now;
-                    let waits = client.waits_for_room || !client.owes_nothing();
-                    if client.is_stalled && !waits {
-                        resume(&mut self.resumed, id, client);
-                    }
-                    recount(&mut self.held, client);
-                    if !is_there {
-                        self.held -= client.counted;
-                        self.clients.remove(id);
-                    }
-                }
-                Source::Datagram { socket, peer, id } => {
-                    let mut lane = DatagramLane {
-                        port,
-                        datagrams: &mut self.datagrams,
-                        out: &mut self.out,
-                        stats: &mut stats,
-                        classes: &mut self.classes,
-                    };
-                    lane.run(
-                        &mut self.cohort,
-                        index,
-                        (socket, peer, id),
-                        &store,
-                        &mut turn,
-                    );
-                }
-            }
-            size += executed as u64;
-        }
-        counters.add(Counter::Commands, size);
-        drop(turn);
-        if let Some(ring) = &mut self.ring {
-            ring.turn_ended(std::mem::take(&mut self.written), now);
-        }
-        self.shared.figures(self.index).cohort_size.record(size, 1);
-        counters.add(Counter::BytesWritten, self.datagrams.flush(port));
-        self.cohort.clear();
-        self.out.clear();
-        self.out.shrink_to(2 * SEND_BYTES);
-        self.relieve_if_needed(port, now);
-    }
 }
 
 /// Has a thread's sum have what a connection holds by now.
@@ -292,14 +186,6 @@ fn recount(held: &mut usize, client: &mut Client) {
     let holds = client.holds();
     *held = *held - client.counted + holds;
     client.counted = holds;
-}
-
-/// Has a connection's input go on when it is its turn.
-fn resume(resumed: &mut VecDeque<ConnectionId>, id: ConnectionId, client: &mut Client) {
-    if !client.is_resumed {
-        client.is_resumed = true;
-        resumed.push_back(id);
-    }
 }
 
 impl Handler for Worker {
@@ -334,10 +220,12 @@ impl Handler for Worker {
             return;
         }
         client.moved = now;
-        if client.input.is_empty() {
+        // Who takes as much, and came before it, is before it.
+        let waits = self.line.is_before(client);
+        if client.input.is_empty() && !waits {
             client.in_cohort = true;
-            self.cohort
-                .add(Source::Connection(id), client.stream, bytes);
+            let (stream, most) = (client.stream, client.commands_max);
+            (self.cohort).add(Source::Connection(id), stream, most, bytes);
             return self.run_if_full(port, now);
         }
         let is_enough = client.is_enough(bytes);
@@ -345,12 +233,18 @@ impl Handler for Worker {
             port.abort(id);
             return self.forget(id);
         }
-        if is_enough && !client.is_stalled {
+        if is_enough && !client.is_stalled && !waits {
             client.in_cohort = true;
+            let (stream, most) = (client.stream, client.commands_max);
             let input = std::mem::take(&mut client.input);
-            self.cohort
-                .add_own(Source::Connection(id), client.stream, input);
+            (self.cohort).add_own(Source::Connection(id), stream, most, input);
         } else {
+            if is_enough && !client.is_stalled {
+                client.is_stalled = true;
+                port.pause(id);
+                self.line.push(id, client);
+                self.shared.counters(self.index).add(Counter::Yields, 1);
+            }
             recount(&mut self.held, client);
             self.relieve_if_needed(port, now);
         }
@@ -372,11 +266,12 @@ impl Handler for Worker {
             };
             let peer = datagram.peer;
             let source = Source::Datagram { socket, peer, id };
-            let stream = Stream {
-                is_datagram: true,
-                ..Stream::default()
-            };
-            self.cohort.add(source, stream, commands);
+            if !self.backlog.is_empty() {
+                let bytes = commands.to_vec();
+                self.backlog.push(port, socket, Left { source, bytes });
+                continue;
+            }
+            (self.cohort).add(source, Stream::of_datagram(), PART_COMMANDS, commands);
             self.run_if_full(port, now);
         }
     }
@@ -397,7 +292,7 @@ impl Handler for Worker {
         }
         let waits = client.waits_for_room || client.unsent() >= UNSENT_MAX / 2;
         if client.is_stalled && !waits {
-            resume(&mut self.resumed, id, client);
+            self.line.push(id, client);
         }
         recount(&mut self.held, client);
     }
@@ -442,22 +337,11 @@ impl Handler for Worker {
     }
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
-        while !self.cohort.is_full()
-            && let Some(id) = self.resumed.pop_front()
-        {
-            let Some(client) = self.clients.get_mut(id) else {
-                continue;
-            };
-            client.is_resumed = false;
-            if client.is_stalled && !client.in_cohort {
-                self.turn_began.get_or_insert(now);
-                client.in_cohort = true;
-                let input = std::mem::take(&mut client.input);
-                self.cohort
-                    .add_own(Source::Connection(id), client.stream, input);
-            }
-        }
+        // Who has had some of this turn, and wants more, is not among these.
+        let end = self.line.end();
         self.run(port, now);
+        self.go_on(port, end, now);
+        self.go_on_with_datagrams(port, now);
         self.relieve_if_needed(port, now);
         if self.ends_at.is_some() {
             self.go_on_ending(port, now);
@@ -465,7 +349,8 @@ impl Handler for Worker {
     }
 
     fn wake_at(&self) -> Option<Time> {
-        let goes_on = !self.resumed.is_empty() || self.held > self.held_max();
+        let waits = !self.line.is_empty() || !self.backlog.is_empty();
+        let goes_on = waits || self.held > self.held_max();
         let ends = self.is_closing_idle || self.looks > 0;
         let now = (goes_on || ends).then_some(Time::ZERO);
         let times = [
@@ -489,6 +374,7 @@ impl Handler for Worker {
             }
         }
         figures.held.set(self.held as u64);
+        self.work = Work::default();
         self.looks = self.looks.saturating_sub(1);
         if self.ends_at.is_some_and(|at| at <= now) {
             self.ends_at = Some(Time::ZERO);

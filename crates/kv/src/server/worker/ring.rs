@@ -468,14 +468,14 @@ fn is_quiet(kind: Kind, commands: &Commands) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cohort::Source;
+    use crate::cohort::{PART_COMMANDS, Source};
     use crate::wire::{Rules, Stream, parse};
 
     /// What is passed on of a client's commands that have keys.
     fn passed_on(bytes: &[u8]) -> Vec<(Vec<u8>, Asked)> {
         let mut cohort = Cohort::default();
         let source = Source::Connection(ConnectionId::new(0, 0));
-        cohort.add(source, Stream::default(), bytes);
+        cohort.add(source, Stream::default(), PART_COMMANDS, bytes);
         cohort.parse(&Rules::default());
         let part = cohort.part(0);
         let commands = part.commands.clone();

@@ -2,7 +2,7 @@
 
 use super::super::orders::Told;
 use super::lane::UNSENT_MAX;
-use super::{Worker, recount, resume};
+use super::{Worker, recount};
 use rhythm_net::{ConnectionId, Flushed, Port, Time};
 use rhythm_observe::TimeHistogram;
 
@@ -16,7 +16,7 @@ impl Worker {
             if let Some(client) = self.clients.get_mut(id)
                 && std::mem::take(&mut client.waits_for_room)
             {
-                resume(&mut self.resumed, id, client);
+                self.line.push(id, client);
             }
         }
     }
@@ -86,7 +86,7 @@ impl Worker {
         }
         let waits = client.waits_for_room || client.held.is_full();
         if client.is_stalled && !waits && client.unsent() < UNSENT_MAX / 2 {
-            resume(&mut self.resumed, id, client);
+            self.line.push(id, client);
         }
         recount(&mut self.held, client);
     }

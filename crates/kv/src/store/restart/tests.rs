@@ -161,11 +161,7 @@ fn options_that_do_not_fit_begin_without_items() {
     for (options, said) in [
         (other(|o| o.item_max += 1), "-I was 1048576, and is 1048577"),
         (other(|o| o.cas = false), "CAS ids (0: -C) was 1, and is 0"),
-        (
-            other(|o| o.memory = 64 << 20),
-            "-m was 2097152, and is 67108864",
-        ),
-        // Segments of the same size, but too few of them.
+        // Too few of them.
         (other(|o| o.memory = 1 << 20), "and -m has 1048576"),
     ] {
         leave(&files, &usual);
@@ -173,11 +169,72 @@ fn options_that_do_not_fit_begin_without_items() {
         assert!(why.contains(said), "{why}");
         assert!(files.holds_nothing());
     }
+    // Too few segments of that size.
+    leave(&files, &other(|o| o.memory = 64 << 20));
+    let why = files.why(&other(|o| o.memory = 1 << 20));
+    let said = "-m was 67108864 bytes, and is 1048576 now: the items of this file are kept where \
+                -m is from 2097152 to 8589934592 bytes";
+    assert_eq!(why, said);
     leave(&files, &usual);
     // More of the same.
     let (store, opened) = files.open(&other(|o| o.memory = 4 << 20)).expect("a store");
     assert_eq!(opened.items.ok(), Some(KEYS.into()));
     check(&store, 100, true, true);
+}
+
+#[test]
+fn items_stay_where_memory_grows_and_shrinks_to_what_they_take() {
+    let files = Files::new("sizes");
+    let of = |memory| StoreOptions {
+        memory,
+        ..options()
+    };
+    leave(&files, &options());
+    // Others would be cut into larger segments, and into smaller ones again.
+    for memory in [64 << 20, 40 << 20, 2 << 20, 33 << 20] {
+        let (store, opened) = files.open(&of(memory)).expect("there is a store");
+        assert_eq!(opened.items.ok(), Some(KEYS.into()), "{memory}");
+        assert_eq!(store.memory(), memory);
+        let heap = fs::metadata(&files.0).expect("it is there").len() as usize - HEAP;
+        assert_eq!(heap, memory);
+        let kept = store.leave_items(100, UNIX).expect("it can be left");
+        assert_eq!((kept.items, kept.lost), (KEYS.into(), 0));
+    }
+    let (store, _) = files.open(&of(64 << 20)).expect("there is a store");
+    check(&store, 100, true, true);
+}
+
+#[test]
+fn what_a_version_before_left_beside_goes() {
+    let files = Files::new("new");
+    let beside = files.0.with_extension("meta.new");
+    fs::write(&beside, b"form 1").expect("it can be written");
+    let (store, _) = files.open(&options()).expect("there is a store");
+    assert!(!beside.exists());
+    drop(store);
+    // Whatever else is called so stays.
+    fs::create_dir(&beside).expect("a folder can be made");
+    files.open(&options()).expect("there is a store");
+    fs::remove_dir(&beside).expect("it is there");
+}
+
+/// Where nobody can make files, not even root.
+#[test]
+fn a_folder_that_one_may_not_write_to_is_told_with_what_to_do() {
+    let path = Path::new("/sys/items");
+    if !Path::new("/sys/kernel").exists() {
+        return;
+    }
+    let refused = Store::open(options(), path, UNIX).map(|_| ());
+    let refused = refused.expect_err("it cannot be made").to_string();
+    assert!(
+        refused.starts_with("cannot make /sys/items, since this user"),
+        "{refused}"
+    );
+    assert!(
+        refused.ends_with("where PATH and PATH.meta can be made"),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -79,6 +79,8 @@ impl DatagramSocket {
             socket,
             address: everybody,
             form: Form::Frames,
+            is_paused: false,
+            is_known_paused: false,
         };
         let link = Link {
             frame_bytes_max,

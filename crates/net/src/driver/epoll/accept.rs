@@ -1,9 +1,9 @@
 //! How clients are let in, and what happens where there is no room for one.
 //!
 //! ```text
-//!   no place (connections_max)      the handler is asked for one; the next time after a pause
-//!   no file, no memory (EMFILE)     the same, and nobody is accepted for a while
-//!   too many of this address        turned away
+//!   no place (connections_max, places)   the handler is asked for one; then again after a pause
+//!   no file, no memory (EMFILE)          the same, and nobody is accepted for a while
+//!   too many of this address             turned away
 //! ```
 //!
 //! Nobody is lost by waiting: who is not accepted stays in the listener's queue.
@@ -11,6 +11,7 @@
 use super::patient::ROOM_MIN;
 use super::{Driver, NOT_A_CONNECTION};
 use crate::clock::monotonic;
+use crate::driver::places::Places;
 use crate::driver::sockets::retry;
 use crate::port::{Accepted, Client, Handler, Time};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -18,6 +19,7 @@ use rustix::io::Errno;
 use rustix::net::{self, SocketFlags};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Clients accepted in one turn from a listener that is to be closed.
@@ -44,7 +46,7 @@ impl Driver {
             if count >= ROOM_MIN && monotonic() >= until {
                 return false;
             }
-            let is_full = self.sockets.accepted >= self.connections_max;
+            let is_full = !self.has_place();
             if is_full && (has_asked || !self.make_room(handler)) {
                 return false;
             }
@@ -53,6 +55,12 @@ impl Driver {
                 // It was closed when the others' turn was over.
                 return true;
             };
+            let taken = self.places.as_ref().map(|places| places.take());
+            if matches!(taken, Some(None)) {
+                // Another worker took the last one meanwhile.
+                self.crowded_until = self.sockets.now + CROWDED_PAUSE;
+                return false;
+            }
             let accepted = retry(|| {
                 net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
             });
@@ -87,7 +95,10 @@ impl Driver {
                     continue;
                 }
             }
-            let connection = match self.sockets.insert_accepted(socket, place) {
+            let connection = match self
+                .sockets
+                .insert_accepted(socket, (place, taken.flatten()))
+            {
                 Ok(connection) => connection,
                 Err(error) => {
                     self.lacks(error);
@@ -114,14 +125,20 @@ impl Driver {
         }
     }
 
+    /// Whether there is a place for another client, here and in the process.
+    pub(super) fn has_place(&self) -> bool {
+        let is_free = |places: &Arc<Places>| places.has_room();
+        self.sockets.accepted < self.connections_max && self.places.as_ref().is_none_or(is_free)
+    }
+
     /// A client waits, and there is no place: asks for one. Whether there is one now.
     fn make_room(&mut self, handler: &mut dyn Handler) -> bool {
         self.ask_for_room(handler);
-        let has_room = self.sockets.accepted < self.connections_max;
+        let has_room = self.has_place();
         if !has_room {
             self.crowded_until = self.sockets.now + CROWDED_PAUSE;
             if self.may_warn() {
-                let connections = self.connections_max;
+                let connections = self.sockets.accepted;
                 tracing::warn!(
                     connections,
                     "clients wait: all the connections that this worker may have are in use: {}",
@@ -149,7 +166,7 @@ impl Driver {
     /// Whether a client can be let in, or room be asked for.
     fn may_accept(&self) -> bool {
         let now = self.sockets.now;
-        let has_room = self.sockets.accepted < self.connections_max;
+        let has_room = self.has_place();
         (has_room || now >= self.crowded_until) && now >= self.accept_after
     }
 

@@ -1,12 +1,13 @@
 //! What is told of a socket that is ready.
 
-use super::{CROWD, Driver};
+use super::{CROWD, Driver, datagrams_at};
 use crate::driver::datagram::BATCH_MAX;
 use crate::driver::sockets::{State, kind};
 use crate::port::{ConnectionId, Datagram, DatagramId, Ended, Handler};
-use rustix::event::epoll::EventFlags;
+use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt;
+use std::io;
 
 impl Driver {
     /// Tells the handler what a connection is ready for, unless it `lines_up`, where it may.
@@ -133,10 +134,30 @@ impl Driver {
         let id = DatagramId { index, role };
         let mut room = [Datagram::NONE; BATCH_MAX];
         let socket = &self.sockets.datagrams[index as usize];
+        if socket.is_paused {
+            // Since epoll told of it.
+            return;
+        }
         let received = socket.receive(&mut self.datagram_buffer, &mut room);
         if !received.is_empty() {
             handler.datagrams(&mut self.sockets, id, received, now);
         }
+    }
+
+    /// Has epoll tell of datagrams where they are wanted, and otherwise not, lest the loop spins.
+    pub(super) fn receive_or_not(&mut self) -> io::Result<()> {
+        for (index, socket) in self.sockets.datagrams.iter_mut().enumerate() {
+            if socket.is_paused != socket.is_known_paused {
+                let interest = match socket.is_paused {
+                    true => EventFlags::empty(),
+                    false => EventFlags::IN,
+                };
+                let data = datagrams_at(index);
+                epoll::modify(&self.sockets.epoll, &*socket, data, interest)?;
+                socket.is_known_paused = socket.is_paused;
+            }
+        }
+        Ok(())
     }
 
     fn fail(&mut self, handler: &mut dyn Handler, id: ConnectionId, errno: Errno) {

@@ -1,7 +1,9 @@
 //! How a server ends, and what a thread knows that begins anew.
 
 use super::*;
-use lane::STATS_MAX;
+
+/// `stats` of a connection that one turn executes.
+const STATS_MAX: usize = 64;
 
 impl Alone {
     /// It is told to end within so long.

@@ -1,24 +1,37 @@
 //! What one client or datagram may have of a turn.
 
+use super::super::work::WORK_MAX;
 use super::*;
 use crate::wire::udp::FRAME;
-use lane::{STATS_BYTES, STATS_MAX};
+
+/// `stats` of a connection that one turn executes.
+const STATS_MAX: usize = 64;
 
 impl Alone {
     /// A turn in which a datagram comes; the bytes that it is answered, frames and all.
     fn datagram(&mut self, commands: &[u8]) -> u64 {
-        let written = |alone: &Alone| alone.worker.shared.total(Counter::BytesWritten);
-        let before = written(self);
+        self.datagrams(commands, 1);
+        self.end_turn()
+    }
+
+    /// So many of them come.
+    fn datagrams(&mut self, commands: &[u8], count: usize) {
         let socket = DatagramId {
             index: 0,
             role: Role::default(),
         };
         let whole = [b"\0\0\0\0\0\x01\0\0", commands].concat();
         let datagram = Datagram::new(SocketAddr::from(([127, 0, 0, 1], 1)), &whole);
-        let now = self.now;
-        (self.worker).datagrams(&mut self.port, socket, &[datagram], now);
-        self.worker.idle(&mut self.port, now);
-        self.worker.turn_ended(now);
+        let datagrams = vec![datagram; count];
+        (self.worker).datagrams(&mut self.port, socket, &datagrams, self.now);
+    }
+
+    /// A turn ends; the bytes that were answered then.
+    fn end_turn(&mut self) -> u64 {
+        let written = |alone: &Alone| alone.worker.shared.total(Counter::BytesWritten);
+        let before = written(self);
+        self.worker.idle(&mut self.port, self.now);
+        self.worker.turn_ended(self.now);
         written(self) - before
     }
 
@@ -51,7 +64,6 @@ fn times(said: &[u8], what: &str) -> usize {
 #[test]
 fn a_turn_makes_and_sends_no_more_of_long_values_than_so_much_for_a_connection() {
     const COMMANDS: usize = 60;
-    const WORK_MAX: usize = 2 << 20;
     let padded = |number: &str, length: usize| number.to_owned() + &" ".repeat(length);
     for (value, command) in [
         ("x".repeat(1_000_000), "append k 0 0 1 noreply\r\ny\r\n"),
@@ -99,6 +111,159 @@ fn others_are_answered_between_the_turns_of_one_who_asks_for_much() {
     }
     assert!(turns > 300, "{turns}");
     assert_eq!(alone.turn(much, b"mg k s\r\n"), b"MN\r\nHD s1001000\r\n");
+}
+
+/// Each of so many connections asks for much again and again.
+fn who_append(alone: &mut Alone, count: u32) -> Vec<ConnectionId> {
+    let value = "x".repeat(1_000_000);
+    let ids: Vec<_> = (0..count)
+        .map(|slot| alone.connect(slot, usize::MAX))
+        .collect();
+    for (key, id) in ids.iter().enumerate() {
+        alone.set(*id, &format!("k{key}"), &value);
+    }
+    for (key, id) in ids.iter().enumerate() {
+        let appends = format!("append k{key} 0 0 1 noreply\r\ny\r\n").repeat(100);
+        let (worker, port) = (&mut alone.worker, &mut alone.port);
+        worker.received(port, *id, appends.as_bytes(), alone.now);
+    }
+    ids
+}
+
+#[test]
+fn a_turn_does_so_much_for_all_connections_together_and_they_take_turns() {
+    const MANY: u32 = 40;
+    let mut alone = Alone::new(128 << 20);
+    let ids = who_append(&mut alone, MANY);
+    let other = alone.connect(MANY, usize::MAX);
+    let appended = |alone: &Alone, key: usize| {
+        let (store, key) = (alone.worker.shared.store.clone(), format!("k{key}"));
+        let mut reader = store.worker().expect("a place");
+        let (hash, pinned) = (store.hash(key.as_bytes()), reader.pin());
+        let item = pinned.get(hash, key.as_bytes(), 1).expect("it is there");
+        item.value().len() - 1_000_000
+    };
+    let mut before = vec![0; ids.len()];
+    // Who asks for much is known when he had it once.
+    (0..MANY).for_each(|_| assert!(alone.end_turn() < 1 << 20));
+    for turn in 0..100 {
+        let done = |alone: &Alone| -> Vec<usize> {
+            let keys = 0..ids.len();
+            keys.map(|key| appended(alone, key)).collect()
+        };
+        let was = done(&alone);
+        // Who asks for little is answered in each, and who asks for more is not before others.
+        let (worker, port) = (&mut alone.worker, &mut alone.port);
+        worker.received(port, ids[0], b"append k0 0 0 1 noreply\r\ny\r\n", alone.now);
+        assert_eq!(alone.turn(other, b"mn\r\n"), b"MN\r\n", "{turn}");
+        let is = done(&alone);
+        let in_turn: usize = is.iter().zip(&was).map(|(is, was)| is - was).sum();
+        assert!(
+            (1..=2 * WORK_MAX / 1_000_000 + 4).contains(&in_turn),
+            "{in_turn}"
+        );
+        before = is;
+    }
+    let (least, most) = (before.iter().min(), before.iter().max());
+    let (least, most) = (*least.expect("some"), *most.expect("some"));
+    assert!(least > 0 && most <= least + 8, "{least} to {most}");
+}
+
+/// Else what is left is parsed again in each turn, from its beginning.
+#[test]
+fn of_many_commands_about_long_values_not_many_more_are_parsed_than_executed() {
+    let mut alone = Alone::new(64 << 20);
+    let client = alone.connect(0, usize::MAX);
+    let parsed_next = |alone: &Alone| {
+        alone
+            .worker
+            .clients
+            .get(client)
+            .expect("it is there")
+            .commands_max
+    };
+    alone.set(client, "k", &"x".repeat(1_000_000));
+    assert_eq!(parsed_next(&alone), PART_COMMANDS);
+    let appends = "append k 0 0 1 noreply\r\ny\r\n".repeat(1000);
+    alone.turn(client, appends.as_bytes());
+    for _ in 0..10 {
+        assert!(parsed_next(&alone) < 20, "{}", parsed_next(&alone));
+        alone.turn(client, b"");
+    }
+    // And soon as many as ever, where they are short.
+    let short = alone.connect(1, usize::MAX);
+    alone.set(short, "s", &"x".repeat(1_000_000));
+    let mixed = "append s 0 0 1 noreply\r\ny\r\n".repeat(4) + &"mn\r\n".repeat(9000);
+    let (mut answers, mut turns) = (times(&alone.turn(short, mixed.as_bytes()), "MN"), 1);
+    while answers < 9000 {
+        answers += times(&alone.turn(short, b""), "MN");
+        turns += 1;
+        assert!(turns < 16, "{answers} of 9000");
+    }
+}
+
+#[test]
+fn who_asks_again_for_what_takes_long_comes_behind_those_who_wait_for_it() {
+    const CLIENTS: u32 = 8;
+    let mut alone = Alone::new(1 << 20);
+    alone.note_prefixes(10_000);
+    let ask = b"stats detail dump\r\n";
+    let ids: Vec<_> = (0..CLIENTS)
+        .map(|slot| alone.connect(slot, usize::MAX))
+        .collect();
+    let mut answered = [0; CLIENTS as usize];
+    for id in &ids {
+        (alone.worker).received(&mut alone.port, *id, ask, alone.now);
+    }
+    for _ in 0..4 * CLIENTS {
+        alone.end_turn();
+        for (id, answered) in ids.iter().zip(&mut answered) {
+            if !std::mem::take(&mut alone.port.at(*id).sent).is_empty() {
+                *answered += 1;
+                (alone.worker).received(&mut alone.port, *id, ask, alone.now);
+            }
+        }
+    }
+    let (least, most) = (answered.iter().min(), answered.iter().max());
+    assert!(least >= Some(&3) && most <= Some(&5), "{answered:?}");
+}
+
+#[test]
+fn datagrams_have_so_much_of_a_turn_together_and_all_are_answered_in_the_end() {
+    const MIB: u64 = 1 << 20;
+    let mut alone = Alone::new(64 << 20);
+    let client = alone.connect(0, usize::MAX);
+    alone.set(client, "a", &"x".repeat(900_000));
+    let get = b"get a a a a\r\n";
+    let each = alone.datagram(get);
+    assert!(each > MIB, "{each}");
+    alone.datagrams(get, 60);
+    let mut all = 0;
+    for turn in 1.. {
+        assert!(turn <= 61, "each turn has one");
+        // What comes meanwhile is behind them, and with the system.
+        if turn == 1 {
+            alone.datagrams(b"mn\r\n", 4);
+        }
+        let (worker, port) = (&mut alone.worker, &mut alone.port);
+        worker.received(port, client, b"mn\r\n", alone.now);
+        let written = alone.end_turn();
+        assert_eq!(std::mem::take(&mut alone.port.at(client).sent), b"MN\r\n");
+        assert!(written <= 3 * MIB, "{written}");
+        all += written;
+        let waits = alone.worker.wake_at() == Some(Time::ZERO);
+        assert_eq!(!alone.port.paused_datagrams.is_empty(), waits, "{turn}");
+        if !waits {
+            break;
+        }
+    }
+    let few = (FRAME + 4) as u64;
+    // And what the connection was answered.
+    let said = 4 * 61;
+    assert!(
+        (60 * each + 4 * few..=60 * each + 4 * few + said).contains(&all),
+        "{all}"
+    );
 }
 
 #[test]
@@ -192,7 +357,10 @@ fn datagrams_of_a_turn_are_executed_as_soon_as_there_are_enough() {
     let datagram = Datagram::new(SocketAddr::from(([127, 0, 0, 1], 1)), &whole);
     let now = alone.now;
     (alone.worker).datagrams(&mut alone.port, socket, &[datagram; 64], now);
-    alone.worker.idle(&mut alone.port, now);
+    alone.end_turn();
+    while alone.worker.wake_at() == Some(Time::ZERO) {
+        alone.end_turn();
+    }
     assert!(alone.count_of(Counter::Cohorts) >= 12);
 }
 
@@ -221,7 +389,7 @@ fn statistics_of_many_prefixes_are_told_to_few_in_a_turn_and_to_all_in_the_end()
                 break;
             }
         }
-        assert!(answers[0] > 2 * STATS_BYTES, "one, and of many MiB");
+        assert!(answers[0] > 2 << 20, "one, and of many MiB");
         assert!(answers.iter().all(|sent| *sent <= answers[0]));
         for id in ids {
             alone
