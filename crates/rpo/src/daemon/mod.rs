@@ -329,10 +329,11 @@ impl Daemon {
     }
 
     fn obey(&mut self, decision: &Decision, now: Duration) {
-        self.account.decided(decision, now);
         tracing::debug!("{decision}");
         let mut took = Duration::ZERO;
+        // One that takes back another, which waited, changes nothing.
         if decision.setting != self.setting {
+            self.account.decided(decision, now);
             let before = self.setting;
             self.setting = decision.setting;
             let cpus = self.cpus().clone();
