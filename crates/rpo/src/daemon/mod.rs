@@ -289,7 +289,8 @@ impl Daemon {
             until = until.min(now + if is_idle { IDLE_LOOK } else { LOOK });
         }
         if self.feed.decision.is_some() && self.trouble.is_none() {
-            until = until.min(self.pace.next());
+            let at_once = self.may_switch(now);
+            until = until.min(if at_once { now } else { self.pace.next() });
         }
         // A policy that wants to be woken at once shall not keep a CPU busy.
         let wait = until.saturating_sub(now).max(Duration::from_micros(100));
