@@ -322,7 +322,7 @@ impl Daemon {
         }
     }
 
-    /// Whether the last decision may be obeyed: to all threads always, away from them not too often.
+    /// Whether the last decision may be obeyed: to all threads always, away not too often.
     fn may_switch(&self, now: Duration) -> bool {
         let decided = self.feed.decision.as_ref().map(|decision| decision.setting);
         let leaves_all = (self.setting, decided);
