@@ -1,5 +1,5 @@
-//! What becomes of records: the classifier and the policy hear of them, and what is decided waits to
-//! be obeyed.
+//! What becomes of records: the classifier and the policy hear of them, and what is decided waits
+//! to be obeyed.
 
 use crate::classifier::log::is_success;
 use crate::classifier::{ClassId, Classifier};

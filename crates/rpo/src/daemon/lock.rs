@@ -1,5 +1,5 @@
-//! Keeps two controllers of one server apart, whatever state files they have: each locks a file that
-//! is called by what it switches, in a folder that all of its user's share, before it looks at what
+//! Keeps two controllers of one server apart, whatever state files they have: each locks a file
+//! that is called by what it switches, in a folder that all of its user's share, before it looks at what
 //! the server has.
 //!
 //! ```text

@@ -289,7 +289,8 @@ impl Daemon {
             until = until.min(now + if is_idle { IDLE_LOOK } else { LOOK });
         }
         if self.feed.decision.is_some() && self.trouble.is_none() {
-            until = until.min(self.pace.next());
+            let at_once = self.may_switch(now);
+            until = until.min(if at_once { now } else { self.pace.next() });
         }
         // A policy that wants to be woken at once shall not keep a CPU busy.
         let wait = until.saturating_sub(now).max(Duration::from_micros(100));
@@ -321,7 +322,7 @@ impl Daemon {
         }
     }
 
-    /// Whether the last decision may be obeyed: to all threads always, away from them not too often.
+    /// Whether the last decision may be obeyed: to all threads always, away not too often.
     fn may_switch(&self, now: Duration) -> bool {
         let decided = self.feed.decision.as_ref().map(|decision| decision.setting);
         let leaves_all = (self.setting, decided);
@@ -329,10 +330,11 @@ impl Daemon {
     }
 
     fn obey(&mut self, decision: &Decision, now: Duration) {
-        self.account.decided(decision, now);
         tracing::debug!("{decision}");
         let mut took = Duration::ZERO;
+        // One that takes back another, which waited, changes nothing.
         if decision.setting != self.setting {
+            self.account.decided(decision, now);
             let before = self.setting;
             self.setting = decision.setting;
             let cpus = self.cpus().clone();

@@ -33,8 +33,8 @@ pub enum StateError {
     Switched(String),
     /// A lock cannot be taken.
     #[error(
-        "cannot keep {path}, by which controllers of one server know of each other (a confined unit \
-         needs RuntimeDirectory=rhythm-rpo)"
+        "cannot keep {path}, by which controllers of one server know of each other (a confined \
+         unit needs RuntimeDirectory=rhythm-rpo)"
     )]
     Lock {
         /// The file.

@@ -44,8 +44,8 @@ impl Cgroup {
     /// Opens a group by its folder below a mount of cgroup v2 or v1.
     ///
     /// # Errors
-    /// When it is no group, the root group, or one that has no set of its own, or where threads in it
-    /// are kept on CPUs of their own and this kernel would forget that.
+    /// When it is no group, the root group, or one that has no set of its own, or where threads
+    /// in it are kept on CPUs of their own and this kernel would forget that.
     pub fn open(folder: &Path) -> Result<Cgroup, SwitchError> {
         let opened = Cgroup::of(folder)?;
         match pinned::are_remembered() {

@@ -5,8 +5,8 @@
 //! that descends from the server before took after it. Others are refused: which CPUs are one a
 //! core was decided for the first server's.
 //!
-//! Those before it may go on for long (a server that starts a new one and lets the old one serve the
-//! connections that it has): they are given all their CPUs, and left alone from then on.
+//! Those before it may go on for long (a server that starts a new one and lets the old one serve
+//! the connections that it has): they are given all their CPUs, and left alone from then on.
 
 use super::affinity::Affinity;
 use super::error::SwitchError;

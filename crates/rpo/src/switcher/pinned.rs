@@ -1,7 +1,7 @@
 //! Threads that are kept on CPUs of their own within a control group.
 //!
-//! Before Linux 6.2 a change of a group's CPUs gives each thread in it the whole set; from then on the
-//! kernel remembers what a thread asked for (`user_cpus_ptr`), and goes on keeping it there.
+//! Before Linux 6.2 a change of a group's CPUs gives each thread in it the whole set; from then
+//! on the kernel remembers what a thread asked for (`user_cpus_ptr`), and goes on keeping it there.
 
 use super::affinity::get;
 use super::error::SwitchError;

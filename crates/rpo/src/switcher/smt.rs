@@ -6,7 +6,7 @@
 use super::cgroup::write;
 use super::error::SwitchError;
 use super::restore::Restore;
-use super::way::{Switcher, online};
+use super::way::Switcher;
 use crate::cpus::CpuSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,6 @@ pub struct SmtControl {
     online: PathBuf,
     found: String,
     full: CpuSet,
-    /// What was written last.
-    written: &'static str,
 }
 
 impl SmtControl {
@@ -58,12 +56,21 @@ impl SmtControl {
             )));
         }
         Ok(SmtControl {
-            written: ON,
             path,
             online,
             found,
             full,
         })
+    }
+}
+
+impl SmtControl {
+    /// The CPUs that are online.
+    fn online(&self) -> Result<CpuSet, SwitchError> {
+        let text = fs::read_to_string(&self.online);
+        let text = text.map_err(SwitchError::system("read", &self.online))?;
+        text.parse()
+            .map_err(|error| SwitchError::Unfit(format!("{}: {error}", self.online.display())))
     }
 }
 
@@ -78,15 +85,11 @@ impl Switcher for SmtControl {
 
     /// All CPUs switch it on, any fewer switch it off: which ones is the kernel's choice.
     fn set(&mut self, cpus: &CpuSet) -> Result<(), SwitchError> {
-        self.written = if *cpus == self.full { ON } else { OFF };
-        write(&self.path, self.written)
+        write(&self.path, if *cpus == self.full { ON } else { OFF })
     }
 
     fn current(&mut self) -> Result<CpuSet, SwitchError> {
-        let text = fs::read_to_string(&self.online);
-        let text = text.map_err(SwitchError::system("read", &self.online))?;
-        text.parse()
-            .map_err(|error| SwitchError::Unfit(format!("{}: {error}", self.online.display())))
+        self.online()
     }
 
     fn possible(&self, cpus: &CpuSet) -> CpuSet {
@@ -94,7 +97,7 @@ impl Switcher for SmtControl {
         let says = fs::read_to_string(&self.path).unwrap_or_default();
         match *cpus == self.full && says.trim() != ON {
             true => cpus.clone(),
-            false => online(cpus),
+            false => (self.online()).map_or_else(|_| cpus.clone(), |all| cpus.intersection(&all)),
         }
     }
 
@@ -155,7 +158,7 @@ mod tests {
         let dir = TempDir::new().expect("a folder");
         let cpus = dir.path().join("devices/system/cpu");
         fs::create_dir_all(cpus.join("smt")).expect("folders");
-        let has = super::super::way::online(&(0..64).collect());
+        let has: CpuSet = "0-3".parse().expect("a list");
         fs::write(cpus.join("smt/control"), "on\n").expect("a file");
         fs::write(cpus.join("online"), has.to_string()).expect("a file");
         fs::write(cpus.join("present"), format!("{has},100")).expect("a file");

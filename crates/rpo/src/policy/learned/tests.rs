@@ -319,7 +319,7 @@ fn every_decision_says_why() {
 fn answers_that_took_no_time_speak_for_no_setting() {
     let mut rates = Rates::new();
     let (page, file) = (ClassId(1), ClassId(2));
-    // All threads are long in force, one a core for a short try, in which a page takes a fifth less.
+    // All threads are long in force, one a core for a try, in which a page takes a fifth less.
     for (setting, took, count) in [
         (Setting::AllThreads, 0.010, 10_000),
         (Setting::OnePerCore, 0.008, 500),
