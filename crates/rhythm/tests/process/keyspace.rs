@@ -364,7 +364,9 @@ fn status_tells_who_leads_and_whether_a_node_may_be_ended() {
         false,
         "not well: no node leads, so nothing is read or written: 1 of 3 nodes answer, and 2 have",
     );
-    [first, second].map(|node| nodes.begin(node, &[]));
+    for node in [first, second] {
+        nodes.begin(node, &[]);
+    }
     until(true, well);
     // Another file.
     let other = nodes.folder.join("other.toml");
