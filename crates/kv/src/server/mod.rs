@@ -69,7 +69,7 @@ pub enum ServerError {
     System(io::Error),
     /// Where etcd knows the ring: its place there.
     #[error("--ring: {0}")]
-    Register(#[from] RegistrationError),
+    Register(RegistrationError),
     /// The threads.
     #[error("the server cannot start: {0}")]
     Start(StartError<StoreError>),
@@ -214,7 +214,8 @@ impl Server {
         let preparer = preparer.inspect_err(leave)?;
         // A node of a ring has no file.
         if let Some(candidate) = settings.candidate.take() {
-            settings.ring = Some(candidate.register(|why| admin.waits_for(why))?);
+            let registered = candidate.register(|why| admin.waits_for(why));
+            settings.ring = Some(registered.map_err(ServerError::Register)?);
         }
         let registration = settings.ring.as_ref().and_then(|ring| ring.etcd.clone());
         // Later than its earlier lives, for one of which it may just have waited.
