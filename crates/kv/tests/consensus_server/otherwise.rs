@@ -35,9 +35,10 @@ fn who_was_told_of_another_address_says_which_and_who_was_not() {
     };
     let servers: Vec<Server> = (0..3).map(start).collect();
     let (here, there) = (other, three[0].backbone);
+    // Of whichever of the others it has heard that.
     let differs = format!(
-        "node-1 was told something else: node 1 of the file is node-0 {here} here, and node-0 \
-         {there} there"
+        " was told something else: node 1 of the file is node-0 {here} here, and node-0 {there} \
+         there"
     );
     let start = Instant::now();
     loop {
