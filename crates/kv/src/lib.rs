@@ -13,7 +13,8 @@
 //! the connections, on `rhythm_net`'s threads.
 //!
 //! [`ring`] keeps copies on other nodes ([`membership`]), which a file or etcd knows
-//! ([`registration`]); `consensus` is a keyspace that nodes agree on, a server of its own.
+//! ([`registration`]); `consensus` is a keyspace that nodes agree on, a server of its own. How the
+//! nodes of either are, [`status`] asks them.
 #![deny(unsafe_code)]
 
 mod checksum;
@@ -30,5 +31,6 @@ pub mod registration;
 pub mod ring;
 pub mod server;
 pub mod shared;
+pub mod status;
 pub mod store;
 pub mod wire;

@@ -90,6 +90,18 @@ impl Lines {
         self.coming.get(id).is_some() || self.lines.iter().any(|line| line.id == Some(id))
     }
 
+    /// The place to which a connection goes, if it is a line.
+    #[cfg(feature = "consensus")]
+    pub(crate) fn place(&self, id: ConnectionId) -> Option<usize> {
+        self.lines.iter().position(|line| line.id == Some(id))
+    }
+
+    /// Whether the line to the node in this place stands.
+    #[cfg(feature = "consensus")]
+    pub(crate) fn is_open(&self, node: usize) -> bool {
+        self.lines[node].is_open
+    }
+
     /// Whether all that was to be sent is on its way.
     pub(crate) fn are_empty(&self) -> bool {
         self.lines.iter().all(|line| line.out.is_empty())

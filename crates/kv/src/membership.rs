@@ -1,8 +1,9 @@
 //! A ring, as one of its nodes is told of it at the start: by a file, or by etcd.
 
 use crate::class::{Class, Classes};
-use crate::registration::Registration;
+use crate::registration::{Registration, RegistrationError};
 use crate::ring::{Elsewhere, Member, Placement, Roster, Scheme, Terms};
+use rhythm_etcd::Etcd;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -124,6 +125,48 @@ pub struct Membership {
     pub elsewhere: Elsewhere,
     /// This node among those that etcd knows, which come and go; none: they stay.
     pub etcd: Option<Registration>,
+}
+
+/// A node of a ring that etcd knows, which has no place in it yet. It speaks over TCP, where the
+/// others are told that it is.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Where the ring is known.
+    pub etcd: Etcd,
+    /// What the others are to know of it.
+    pub me: Member,
+    /// Seconds that its lease lasts.
+    pub lease: u64,
+    /// As of [`Membership`], as well as the next three.
+    pub scheme: Scheme,
+    /// See there.
+    pub replicas: usize,
+    /// See there.
+    pub replicate: Replicate,
+    /// See there.
+    pub elsewhere: Elsewhere,
+}
+
+impl Candidate {
+    /// Registers it, as [`Registration::new`] does: from then on the others count on it. While
+    /// something is waited for, `waits` is told what.
+    ///
+    /// # Errors
+    /// As of [`Registration::new`].
+    pub fn register(self, waits: impl FnMut(&str)) -> Result<Membership, RegistrationError> {
+        let transport = Transport::Tcp(self.me.backbone);
+        let registration = Registration::new(self.etcd, self.me, self.lease, waits)?;
+        Ok(Membership {
+            members: registration.members.clone(),
+            me: registration.number,
+            transport,
+            scheme: self.scheme,
+            replicas: self.replicas,
+            replicate: self.replicate,
+            elsewhere: self.elsewhere,
+            etcd: Some(registration),
+        })
+    }
 }
 
 impl Membership {

@@ -4,8 +4,8 @@
 //! memcached leaves it out with them off.
 
 use super::packet::Head;
-use crate::ring::RangeStatus;
-use crate::shared::{Clock, Counter, Settings, Shared, VERSION};
+use crate::ring::{PROTOCOL, RangeStatus};
+use crate::shared::{Clock, Counter, RELEASE, Settings, Shared, VERSION};
 use crate::wire::Request;
 use std::fmt::Display;
 
@@ -143,6 +143,8 @@ fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
     sink.put("replicas", ring.replicas);
     sink.put("replicate", ring.replicate);
     sink.put("elsewhere", ring.elsewhere.name());
+    sink.put("protocol", PROTOCOL);
+    sink.put("release", RELEASE);
     let has_own = ring.etcd.is_none() && ring.scheme.has_own_ranges();
     let serves = |node: usize| {
         let ranges = status.ranges.iter();
@@ -153,8 +155,7 @@ fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
             let server = (range.claim.epoch > 0).then_some(range.claim.node);
             server.is_none() || server != range.first
         });
-        let wanted = ring.replicas.min(members.len().saturating_sub(1));
-        let copied = |range: &&RangeStatus| range.copies.count_ones() as usize >= wanted;
+        let copied = |range: &&RangeStatus| range.copies.count_ones() as usize >= ring.replicas;
         sink.put("ranges", status.ranges.len());
         sink.put("ranges_away", away.count());
         let missing = serves(ring.me).filter(|range| !copied(range)).count();
@@ -162,6 +163,10 @@ fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
     }
     for (node, member) in &members {
         let name = &member.name;
+        // As it was told: who asks may know another ring.
+        sink.put(&format!("{name}:place"), node + 1);
+        sink.put(&format!("{name}:client"), member.at());
+        sink.put(&format!("{name}:backbone"), member.backbone);
         let of = status.nodes.get(*node).copied().unwrap_or_default();
         sink.put(&format!("{name}:alive"), u8::from(of.is_alive));
         let refused = status.refused.get(node);

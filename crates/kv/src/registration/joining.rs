@@ -29,6 +29,20 @@ pub enum RegistrationError {
         /// Where clients find the other.
         at: String,
     },
+    /// Another node has one of its addresses.
+    #[error(
+        "{flag} {at} is that of another node, {name}, which is registered: clients or nodes would \
+         find one of the two there. Give each its own, or, where that one has died, begin again \
+         when its lease is over"
+    )]
+    AddressTaken {
+        /// Which of the addresses, by its flag.
+        flag: &'static str,
+        /// The address.
+        at: String,
+        /// What the other is called.
+        name: String,
+    },
     /// There are as many nodes as there may be.
     #[error("the ring has {nodes_max} nodes already, and may have no more")]
     RingFull {
@@ -38,23 +52,31 @@ pub enum RegistrationError {
 }
 
 impl Registration {
-    /// Registers a node under a lease of so many seconds. Where one of its name is there, which may
-    /// be one that died, it waits until that one's lease is over. Where etcd does not answer, it is
-    /// asked again for ten seconds: its members may be about to agree on a leader.
+    /// Registers a node under a lease of so many seconds. Where one of its name, or with one of its
+    /// addresses, is there, which may be one that died, it waits until that one's lease is over.
+    /// Where etcd does not answer, it is asked again for ten seconds: its members may be about to
+    /// agree on a leader. What is waited for, `waits` is told.
     ///
     /// # Errors
-    /// etcd does not answer, there is no number left, or another node has the name and lives.
-    pub fn new(etcd: Etcd, me: Member, seconds: u64) -> Result<Registration, RegistrationError> {
+    /// etcd does not answer, there is no number left, or another node has the name or an address,
+    /// and lives.
+    pub fn new(
+        etcd: Etcd,
+        me: Member,
+        seconds: u64,
+        mut waits: impl FnMut(&str),
+    ) -> Result<Registration, RegistrationError> {
         let until = clock::monotonic() + ANSWERS_WITHIN;
         let mut joining = Joining::new(etcd, me, seconds);
         let mut is_told = false;
         loop {
             // Who did not answer is asked last, and a name that is looked up is waited for on.
             match joining.step(clock::monotonic()) {
-                Ok(None) => {}
+                Ok(None) => waits(joining.waits_for.as_deref().unwrap_or("etcd")),
                 Err(RegistrationError::Etcd(error @ EtcdError::Silent { .. }))
                     if clock::monotonic() < until =>
                 {
+                    waits(&format!("etcd: {error}"));
                     if !std::mem::replace(&mut is_told, true) {
                         let seconds = ANSWERS_WITHIN.as_secs();
                         tracing::warn!(%error, "it is asked again, for {seconds} s");
@@ -75,8 +97,30 @@ pub(super) struct Joining<S> {
     held: HeldLease,
     /// Since when etcd answers.
     since: Option<Time>,
-    /// It was told that another of its name is there.
-    is_told: bool,
+    /// Why it has no place yet, where another is in its way.
+    pub(super) waits_for: Option<String>,
+}
+
+/// What another has that a node is to have.
+enum Taken {
+    Name,
+    /// By its flag; and that address.
+    Address(&'static str, String),
+}
+
+impl Taken {
+    /// What of a node's another has.
+    fn of(me: &Member, other: &Member) -> Option<Taken> {
+        if other.name == me.name {
+            Some(Taken::Name)
+        } else if other.at() == me.at() {
+            Some(Taken::Address("--client", me.at()))
+        } else if other.backbone == me.backbone {
+            Some(Taken::Address("--backbone", me.backbone.to_string()))
+        } else {
+            None
+        }
+    }
 }
 
 impl<S: Store + Clone> Joining<S> {
@@ -86,7 +130,7 @@ impl<S: Store + Clone> Joining<S> {
             me,
             held: HeldLease::new(seconds),
             since: None,
-            is_told: false,
+            waits_for: None,
         }
     }
 
@@ -113,16 +157,16 @@ impl<S: Store + Clone> Joining<S> {
         let lease = self.held.grant(&mut self.store, now)?;
         let (mut entries, mut revision) = self.entries()?;
         let mut there = members(&entries);
-        if !there.values().any(|other| other.name == self.me.name) {
+        if self.in_the_way(&there).is_none() {
             self.take(&there, lease)?;
             (entries, revision) = self.entries()?;
             there = members(&entries);
         }
-        let named = there.iter().find(|(_, other)| other.name == self.me.name);
-        let Some((&number, other)) = named else {
+        // Its own key is that of one of its name, too.
+        let Some((number, taken)) = self.in_the_way(&there) else {
             return Ok(None);
         };
-        if under(&entries, number) == Some(lease) {
+        if matches!(taken, Taken::Name) && under(&entries, number) == Some(lease) {
             let lease = Lease {
                 until: self.held.until(),
                 number: lease,
@@ -132,19 +176,44 @@ impl<S: Store + Clone> Joining<S> {
             let registered = Registration::of((store, me, held), number, lease, there);
             return Ok(Some(registered));
         }
-        let (name, at) = (&self.me.name, format!("{}:{}", other.host, other.port));
+        let other = &there[&number];
         if now.since(since) > 3 * self.held.lasts() + Duration::from_secs(5) {
-            let name = name.clone();
-            return Err(RegistrationError::NameTaken { name, at });
+            let name = other.name.clone();
+            return Err(match taken {
+                Taken::Name => {
+                    let at = other.at();
+                    RegistrationError::NameTaken { name, at }
+                }
+                Taken::Address(flag, at) => RegistrationError::AddressTaken { flag, at, name },
+            });
         }
-        if !std::mem::replace(&mut self.is_told, true) {
-            tracing::info!(
-                name,
-                at,
-                "waiting for the lease of a node of this name to end"
-            );
+        let (name, at) = (&other.name, other.at());
+        let why = match taken {
+            Taken::Name => format!("another node called {name}, of {at},"),
+            Taken::Address(flag, at) => format!("node {name}, which has {flag} {at}, too,"),
+        };
+        let why = format!("{why} to end, or its lease to be over");
+        if self.waits_for.as_ref() != Some(&why) {
+            tracing::info!("waiting for {why}");
+            self.waits_for = Some(why);
         }
         Ok(None)
+    }
+
+    /// A node that has what this one is to have, by its number; this one itself, once it has its
+    /// place. One of its name comes first.
+    fn in_the_way(&self, there: &BTreeMap<usize, Member>) -> Option<(usize, Taken)> {
+        let taken = |(number, other): (&usize, &Member)| {
+            Taken::of(&self.me, other).map(|taken| (*number, taken))
+        };
+        let mut all = there.iter().filter_map(taken);
+        let first = all.next();
+        match first {
+            Some((_, Taken::Address(..))) => all
+                .find(|(_, taken)| matches!(taken, Taken::Name))
+                .or(first),
+            _ => first,
+        }
     }
 
     /// Takes a number that is free; it may be another's by then.

@@ -164,6 +164,13 @@ impl<S: Store> Registration<S> {
         News::Lease(self.lease)
     }
 
+    /// Takes the node's key away, and its lease: it does not come, after all.
+    pub(crate) fn withdraw(mut self) {
+        if let Err(error) = self.end() {
+            tracing::warn!(%error, "the lease is not ended: others wait until it is over");
+        }
+    }
+
     /// Ends the lease, so that others need not wait for that.
     ///
     /// # Errors

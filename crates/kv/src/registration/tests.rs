@@ -153,7 +153,13 @@ fn who_finds_no_place_says_why() {
     let lease = memory.with(|model| model.grant(60, Duration::ZERO));
     for number in 0..NODES_MAX {
         let name = format!("node-{number}");
-        let member = Member { name, ..me() };
+        let at = 1 + number as u16;
+        let member = Member {
+            name,
+            port: at,
+            backbone: ([127, 0, 0, 1], at).into(),
+            ..me()
+        };
         assert!(create(&mut store, number, &member, lease).expect("it answers"));
     }
     let full = joining(&memory).step(memory.now());
@@ -162,6 +168,57 @@ fn who_finds_no_place_says_why() {
         matches!(full, Err(RegistrationError::RingFull { .. })),
         "{full:?}"
     );
+}
+
+/// Clients, or nodes, would find one of the two there.
+#[test]
+fn who_has_an_address_of_anothers_waits_for_that_one_and_says_which() {
+    for (is_client, flag, at) in [
+        (true, "--client", "127.0.0.1:11211"),
+        (false, "--backbone", "127.0.0.1:11311"),
+    ] {
+        let memory = Memory::default();
+        let mut other = Member {
+            name: "other".to_owned(),
+            ..me()
+        };
+        match is_client {
+            true => other.backbone.set_port(1),
+            false => other.port = 1,
+        }
+        let lease = memory.with(|model| model.grant(60, Duration::ZERO));
+        assert!(create(&mut memory.clone(), 7, &other, lease).expect("it answers"));
+        let mut waits = joining(&memory);
+        assert!(waits.step(memory.now()).expect("it waits").is_none());
+        let why = waits.waits_for.clone().expect("it says why");
+        let expected = format!("node other, which has {flag} {at}, too, to end");
+        assert!(why.starts_with(&expected), "{why}");
+        assert_eq!(of_key(&memory), None, "others are told nothing of it");
+        let error = loop {
+            memory.pass(Duration::from_millis(200));
+            memory.with(|model| model.renew(lease, Duration::ZERO));
+            if let Err(error) = waits.step(memory.now()) {
+                break error.to_string();
+            }
+        };
+        let expected = format!("{flag} {at} is that of another node, other, which is registered");
+        assert!(error.starts_with(&expected), "{error}");
+        // Where it had died, its lease is over by then.
+        let mut waits = joining(&memory);
+        assert!(waits.step(memory.now()).expect("it waits").is_none());
+        end(&memory, lease);
+        assert!(waits.step(memory.now()).expect("it answers").is_some());
+    }
+}
+
+#[test]
+fn who_does_not_come_after_all_leaves_nothing_in_etcd() {
+    let memory = Memory::default();
+    let node = joined(&memory);
+    assert!(of_key(&memory).is_some());
+    node.withdraw();
+    assert_eq!(of_key(&memory), None);
+    assert_eq!(memory.with(|model| model.leases().count()), 0);
 }
 
 /// Others have heard that it is not there, and take what it serves, whatever its lease says.

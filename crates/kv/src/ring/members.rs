@@ -16,6 +16,16 @@ pub struct Member {
     pub backbone: SocketAddr,
 }
 
+impl Member {
+    /// Where clients reach it: `HOST:PORT`.
+    pub fn at(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+}
+
 /// A node's lease, where nodes come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {

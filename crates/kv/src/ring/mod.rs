@@ -53,6 +53,7 @@ pub use scheme::{Elsewhere, Scheme};
 pub use terms::Terms;
 pub use ticket::Ticket;
 pub use view::{NodeStatus, RangeStatus, Status, View};
+pub use wire::VERSION as PROTOCOL;
 pub use written::Written;
 
 /// The most nodes of a ring: sets of them are words.

@@ -1,7 +1,7 @@
 //! How many of the files that the process may open are for clients: what else needs one, as the
 //! admin listener does, is to get it whatever they do, and who is one too many is to be told so.
 
-use crate::membership::Membership;
+use crate::ring::NODES_MAX;
 use crate::shared::Settings;
 use rhythm_observe::admin;
 
@@ -23,9 +23,9 @@ pub(super) struct Places {
     pub(super) beside: usize,
 }
 
-/// Connections that other nodes of a ring may have here, and that this one may have there.
-pub(super) fn of_ring(ring: &Membership) -> (usize, usize) {
-    let places = ring.roster().places();
+/// Connections that other nodes of a ring, of so many at most, may have here, and that this one may
+/// have there.
+pub(super) fn of_ring(places: usize) -> (usize, usize) {
     (4 * places + 16, 2 * places)
 }
 
@@ -39,8 +39,13 @@ fn reserve(settings: &Settings) -> usize {
         Some(_) => admin::CONNECTIONS_MAX + OF_THREAD + 1,
         None => 0,
     };
-    let of_ring = settings.ring.as_ref().map_or(0, |ring| {
-        let (incoming, outgoing) = of_ring(ring);
+    let nodes = match (&settings.ring, &settings.candidate) {
+        (Some(ring), _) => Some(ring.roster().places()),
+        // It is not known yet how many there will be.
+        (None, candidate) => candidate.as_ref().map(|_| NODES_MAX),
+    };
+    let of_ring = nodes.map_or(0, |nodes| {
+        let (incoming, outgoing) = of_ring(nodes);
         incoming + outgoing + OF_THREAD + 1
     });
     OTHERS + of_threads + of_admin + of_ring

@@ -1,8 +1,10 @@
 //! The sockets that the settings ask for.
 
+use crate::membership::Transport;
+use crate::ring::ether::ETHER_TYPE;
 use crate::shared::{KEEPALIVE, Listen, Settings};
 use rhythm_net::workers::Entrance;
-use rhythm_net::{DatagramSocket, ListenError, ListenOptions, Listener, Role};
+use rhythm_net::{DatagramSocket, Link, LinkError, ListenError, ListenOptions, Listener, Role};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
@@ -28,6 +30,12 @@ pub enum BindError {
     /// The admin listener's address.
     #[error("--admin: {0}")]
     Admin(ListenError),
+    /// Where other nodes of the ring are to reach it.
+    #[error("--backbone: {0}")]
+    Backbone(ListenError),
+    /// The interface on which frames come from them.
+    #[error(transparent)]
+    Link(#[from] LinkError),
     /// A name.
     #[error("cannot find the address of {host}: {error}")]
     Host {
@@ -110,26 +118,42 @@ pub(super) fn bind(settings: &Settings) -> Result<(Vec<Entrance>, Vec<Address>),
     }
 }
 
-/// Binds the admin listener, if there is to be one, which does not listen yet either.
+/// Where other nodes of a ring come in, and the link, if that is by Ethernet frames.
+pub(super) type Way = (Entrance, Option<Link>);
+
+/// Binds the way of other nodes to this one, if it is to be in a ring.
+pub(super) fn backbone(settings: &Settings) -> Result<Option<Way>, BindError> {
+    let transport = match (&settings.ring, &settings.candidate) {
+        (Some(ring), _) => ring.transport.clone(),
+        (None, Some(candidate)) => Transport::Tcp(candidate.me.backbone),
+        (None, None) => return Ok(None),
+    };
+    let role = Role::default();
+    Ok(Some(match transport {
+        Transport::Tcp(at) => {
+            let listener = Listener::bind(at, &ListenOptions::default());
+            let listener = listener.map_err(BindError::Backbone)?;
+            (Entrance::listeners(role, vec![listener]), None)
+        }
+        Transport::Ether(interface) => {
+            let (socket, link) = DatagramSocket::link(&interface, ETHER_TYPE)?;
+            (Entrance::datagrams(role, vec![socket]), Some(link))
+        }
+    }))
+}
+
+/// Binds the admin listener, if there is to be one.
 pub(super) fn admin(settings: &Settings) -> Result<Option<Listener>, BindError> {
     let Some(at) = settings.admin else {
         return Ok(None);
     };
-    let options = ListenOptions {
-        at_once: false,
-        ..ListenOptions::default()
-    };
-    Listener::bind(at, &options)
-        .map(Some)
-        .map_err(BindError::Admin)
+    let listener = Listener::bind(at, &ListenOptions::default());
+    listener.map(Some).map_err(BindError::Admin)
 }
 
-/// Lets clients in from now on, and who asks how the server is.
-pub(super) fn begin(entrances: &[Entrance], admin: Option<&Listener>) -> Result<(), BindError> {
-    entrances.iter().try_for_each(Entrance::listen)?;
-    admin
-        .map_or(Ok(()), Listener::listen)
-        .map_err(BindError::Admin)
+/// Lets clients in from now on.
+pub(super) fn begin(entrances: &[Entrance]) -> Result<(), BindError> {
+    Ok(entrances.iter().try_for_each(Entrance::listen)?)
 }
 
 /// An address to listen on.

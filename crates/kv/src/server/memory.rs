@@ -1,8 +1,9 @@
 //! The store, in memory or in the memory file, and what is left there at the end.
 
-use crate::shared::{Settings, Shared};
+use crate::shared::{Clock, Settings};
 use crate::store::{OpenError, Store, StoreOptions, Unkept};
 use rhythm_net::clock;
+use std::path::Path;
 
 /// The store, and the second with which its clock goes on (0: any).
 pub(super) fn store(
@@ -30,10 +31,10 @@ pub(super) fn store(
     Ok((store, opened.now))
 }
 
-/// Leaves the items of a server whose threads have ended, in order or not, in this second of the
-/// calendar.
-pub(super) fn leave(shared: &Shared, in_order: bool, unix: u64) {
-    let Some(path) = &shared.settings.memory_file else {
+/// Leaves the items of a server whose threads have ended, in order or not, in its file, if it has
+/// one, in this second of the calendar.
+pub(super) fn leave(path: Option<&Path>, store: &Store, clock: Clock, in_order: bool, unix: u64) {
+    let Some(path) = path else {
         return;
     };
     let file = path.display();
@@ -41,8 +42,7 @@ pub(super) fn leave(shared: &Shared, in_order: bool, unix: u64) {
         tracing::warn!(%file, "the items are not kept: a thread has failed");
         return;
     }
-    let clock = shared.clock(clock::monotonic());
-    match shared.store.leave_items(clock.now, unix) {
+    match store.leave_items(clock.now, unix) {
         Ok(kept) if kept.lost > 0 => {
             let (items, lost) = (kept.items, kept.lost);
             tracing::warn!(%file, items, lost, "the items are kept, but for some long values");

@@ -23,22 +23,19 @@ pub use files::needed as files_needed;
 pub use listen::{Address, BindError};
 
 use crate::lines;
-use crate::membership::{Membership, Transport};
-use crate::registration::Kept;
-use crate::ring::ether::ETHER_TYPE;
-use crate::ring::{SESSIONS, cas_ids};
+use crate::membership::Membership;
+use crate::registration::{Kept, Registration, RegistrationError};
+use crate::ring::{NODES_MAX, SESSIONS, cas_ids};
 use crate::shared::{Settings, Shared, Standing, Start};
 use crate::store::{CasIds, FileError, OpenError, Store, StoreError, StoreOptions};
 use crate::wire::Users;
+use admin::Listening;
 use backbone::Backbone;
+use listen::Way;
 use orders::{GRACE, Order, RingOrder};
 use prepare::Preparer;
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
-use rhythm_net::{
-    DatagramSocket, DriverOptions, Inbox, LinkError, ListenOptions, Listener, Places, Role,
-    StartError, clock,
-};
-use rhythm_observe::admin::Admin;
+use rhythm_net::{DriverOptions, Inbox, Places, StartError, clock};
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 use std::convert::Infallible;
@@ -61,9 +58,6 @@ pub enum ServerError {
     /// Where it is to listen.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The backbone's interface.
-    #[error(transparent)]
-    Link(#[from] LinkError),
     /// Memory.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -73,6 +67,9 @@ pub enum ServerError {
     /// The system.
     #[error("the server cannot start: {0}")]
     System(io::Error),
+    /// Where etcd knows the ring: its place there.
+    #[error("--ring: {0}")]
+    Register(RegistrationError),
     /// The threads.
     #[error("the server cannot start: {0}")]
     Start(StartError<StoreError>),
@@ -104,7 +101,7 @@ pub struct Server {
     /// What keeps its place in the ring, where etcd has that.
     registration: Option<Kept>,
     is_ending: Arc<AtomicBool>,
-    admin: Option<Admin>,
+    admin: Listening,
     preparer: Preparer,
     shared: Arc<Shared>,
 }
@@ -153,8 +150,11 @@ impl Server {
     /// Starts to serve: clients can connect when it returns. `on_shut_down` is called when a client
     /// shuts the server down, with true for gracefully.
     ///
+    /// A node that etcd is to know registers there when it has all that it needs, sockets and
+    /// memory, since the others count on it from then on.
+    ///
     /// # Errors
-    /// Where it cannot listen, or the system has no memory or threads for it.
+    /// Where it cannot listen or register, or the system has no memory or threads for it.
     pub fn start(
         settings: Settings,
         on_shut_down: impl Fn(bool) + Send + 'static,
@@ -173,7 +173,7 @@ impl Server {
         on_shut_down: impl Fn(bool) + Send + 'static,
     ) -> Result<Server, ServerError> {
         let threads = settings.threads.max(1);
-        let settings = Settings {
+        let mut settings = Settings {
             threads,
             ..settings
         };
@@ -181,31 +181,27 @@ impl Server {
         if let Some(lack) = lack {
             tracing::warn!("{lack}");
         }
-        let settings = Settings {
-            connections_max: places.clients as u32,
-            ..settings
-        };
+        settings.connections_max = places.clients as u32;
         // The addresses are had first, as they may be another's; who connects is refused until the
         // memory is there, which may take seconds.
         let entrances = listen::bind(&settings)?;
-        let admin = listen::admin(&settings)?;
+        let way = listen::backbone(&settings)?;
+        let admin = Listening::start(listen::admin(&settings)?, &settings);
+        let admin = admin.map_err(ServerError::Admin)?;
         let start_unix = unix_now();
-        // The session in which it speaks to other nodes: greater than those of its earlier lives,
-        // unless the clock was set back.
-        let session = SystemTime::now().duration_since(UNIX_EPOCH);
-        let session = session.map_or(0, |since| since.as_nanos() as u64);
-        // Lives that begin in one millisecond are not to be told apart.
-        let session = (session - session % SESSIONS).max(SESSIONS);
-        let node = settings.ring.as_ref().map(|ring| ring.me);
+        let in_ring = way.is_some();
         let options = StoreOptions {
             memory: settings.memory as usize,
             memory_max: settings.memory_max as usize,
             item_max: settings.item_max as usize,
             evict: settings.evict,
             cas: settings.cas,
-            cas_ids: node.map_or_else(CasIds::default, |node| cas_ids(node, session)),
+            cas_ids: CasIds {
+                step: if in_ring { NODES_MAX as u64 } else { 1 },
+                ..CasIds::default()
+            },
             // One for the thread of the ring.
-            workers: threads + usize::from(settings.ring.is_some()),
+            workers: threads + usize::from(in_ring),
             resident: settings.resident,
             ..StoreOptions::default()
         };
@@ -215,27 +211,12 @@ impl Server {
             OpenError::Store(error) => ServerError::Store(error),
         })?;
         let start = Start::new(clock::monotonic(), start_unix).going_on(second);
-        let shared = Shared::new(settings, Arc::new(store), start, on_shut_down);
-        let shared = Arc::new(shared);
-        let started = Server::on(&shared, entrances, admin, places, session, is_told);
-        if started.is_err() {
-            // No thread has begun to change them, or all have ended.
-            memory::leave(&shared, true, unix_now());
-        }
-        started
-    }
-
-    /// Starts the threads of a server that has its store.
-    fn on(
-        shared: &Arc<Shared>,
-        (entrances, addresses): (Vec<Entrance>, Vec<Address>),
-        admin: Option<Listener>,
-        places: files::Places,
-        session: u64,
-        is_told: impl Fn() -> bool,
-    ) -> Result<Server, ServerError> {
-        let settings = &shared.settings;
-        let threads = settings.threads;
+        let (store, memory_file) = (Arc::new(store), settings.memory_file.clone());
+        // No thread has begun to change the items yet, or all have ended.
+        let leave = |_: &ServerError| {
+            let clock = start.clock(clock::monotonic());
+            memory::leave(memory_file.as_deref(), &store, clock, true, unix_now());
+        };
         if settings.resident {
             let mebibytes = settings.memory >> 20;
             tracing::info!(
@@ -243,8 +224,37 @@ impl Server {
                 "memory is made resident (-L) before clients are let in"
             );
         }
-        let preparer = Preparer::start(&shared.store, is_told).map_err(ServerError::System)?;
-        listen::begin(&entrances, admin.as_ref())?;
+        let preparer = Preparer::start(&store, is_told).map_err(ServerError::System);
+        let preparer = preparer.inspect_err(leave)?;
+        // A node of a ring has no file.
+        if let Some(candidate) = settings.candidate.take() {
+            let registered = candidate.register(|why| admin.waits_for(why));
+            settings.ring = Some(registered.map_err(ServerError::Register)?);
+        }
+        let registration = settings.ring.as_ref().and_then(|ring| ring.etcd.clone());
+        // Later than its earlier lives, for one of which it may just have waited.
+        let session = session();
+        if let Some(ring) = &settings.ring {
+            store.begin_cas_ids(cas_ids(ring.me, session).from);
+        }
+        let shared = Shared::new(settings, Arc::clone(&store), start, on_shut_down);
+        let (shared, way) = (Arc::new(shared), way.map(|way| (way, session)));
+        Server::on(&shared, entrances, places, way, (admin, preparer))
+            .inspect_err(leave)
+            .inspect_err(|_| registration.into_iter().for_each(Registration::withdraw))
+    }
+
+    /// Starts the threads of a server that has all else, and its session as a node of a ring.
+    fn on(
+        shared: &Arc<Shared>,
+        (entrances, addresses): (Vec<Entrance>, Vec<Address>),
+        places: files::Places,
+        way: Option<(Way, u64)>,
+        (admin, preparer): (Listening, Preparer),
+    ) -> Result<Server, ServerError> {
+        let settings = &shared.settings;
+        let threads = settings.threads;
+        listen::begin(&entrances)?;
         let worker_options = WorkerOptions {
             name: "kv",
             threads,
@@ -261,8 +271,8 @@ impl Server {
             ..WorkerOptions::default()
         };
         let held_most = (settings.buffers_max / threads).max(held_least(settings));
-        let ring = settings.ring.as_ref();
-        let backbone = ring.map(|ring| start_backbone(ring, session, shared));
+        let in_ring = settings.ring.as_ref().zip(way);
+        let backbone = in_ring.map(|(ring, way)| start_backbone(ring, way, shared));
         let backbone = backbone.transpose()?;
         let registration = match (&backbone, &settings.ring) {
             (
@@ -317,20 +327,7 @@ impl Server {
             backbone.inboxes()[0].send(RingOrder::Workers(all));
         }
         let is_ending = Arc::default();
-        let of_admin = Arc::clone(shared);
-        let start = |listener| admin::start(listener, of_admin, &workers, &is_ending);
-        let admin = match admin.map(start).transpose() {
-            Ok(admin) => admin,
-            Err(error) => {
-                workers.stop();
-                if let Some(backbone) = backbone {
-                    backbone.stop();
-                }
-                // That the listener did not start is what matters.
-                let _ = workers.join();
-                return Err(ServerError::Admin(error));
-            }
-        };
+        admin.serves(shared, &workers, &is_ending);
         Ok(Server {
             addresses,
             workers,
@@ -350,7 +347,7 @@ impl Server {
 
     /// Where health and figures are told, if anywhere.
     pub fn admin_address(&self) -> Option<SocketAddr> {
-        self.admin.as_ref().map(Admin::address)
+        self.admin.address()
     }
 
     /// What acts on it from another thread.
@@ -377,11 +374,14 @@ impl Server {
             ended = ended.and(Err(EndError::Replaced));
         }
         drop(self.registration);
-        if let Some(admin) = self.admin {
-            admin.stop();
-        }
+        drop(self.admin);
         drop(self.preparer);
-        memory::leave(&self.shared, ended.is_ok(), unix_now());
+        let (settings, store) = (&self.shared.settings, &self.shared.store);
+        let (file, clock) = (
+            settings.memory_file.as_deref(),
+            self.shared.clock(clock::monotonic()),
+        );
+        memory::leave(file, store, clock, ended.is_ok(), unix_now());
         ended
     }
 }
@@ -392,25 +392,22 @@ fn unix_now() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
+/// The session in which a node that begins now speaks to others: greater than those of its earlier
+/// lives, unless the clock was set back.
+fn session() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let session = since.map_or(0, |since| since.as_nanos() as u64);
+    // Lives that begin in one millisecond are not to be told apart.
+    (session - session % SESSIONS).max(SESSIONS)
+}
+
 /// Starts the thread of the ring. It knows its workers when they are there.
 fn start_backbone(
     ring: &Membership,
-    session: u64,
+    ((entrance, link), session): (Way, u64),
     shared: &Arc<Shared>,
 ) -> Result<Workers<RingOrder>, ServerError> {
-    let role = Role::default();
-    let (entrance, link) = match &ring.transport {
-        Transport::Tcp(at) => {
-            let listener = Listener::bind(*at, &ListenOptions::default());
-            let listener = listener.map_err(BindError::from)?;
-            (Entrance::listeners(role, vec![listener]), None)
-        }
-        Transport::Ether(interface) => {
-            let (socket, link) = DatagramSocket::link(interface, ETHER_TYPE)?;
-            (Entrance::datagrams(role, vec![socket]), Some(link))
-        }
-    };
-    let (incoming, outgoing) = files::of_ring(ring);
+    let (incoming, outgoing) = files::of_ring(ring.roster().places());
     let options = WorkerOptions {
         name: "kv ring",
         // What it knew is lost: then the server ends, and comes back as a new node.

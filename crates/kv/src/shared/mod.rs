@@ -29,6 +29,8 @@ use std::time::Duration;
 /// What the server calls itself: the version of memcached whose commands it has, for clients that
 /// look at it, and its own.
 pub const VERSION: &str = concat!("1.6.45-rhythm-", env!("CARGO_PKG_VERSION"));
+/// The release, as it is told beside that.
+pub(crate) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 /// How long a client says nothing before it is asked whether it is there, and with no answer for
 /// some minutes its connection ends: machines that are gone would take all places in the end.
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! How a server is started: memcached's settings, with its defaults.
 
-use crate::membership::Membership;
+use crate::membership::{Candidate, Membership};
 use crate::wire::{ITEM_HEADER, Protocol, Rules, Users};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -84,6 +84,9 @@ pub struct Settings {
     pub admin_hosts: Vec<String>,
     /// `--ring`: the ring that the server is a node of, if it is.
     pub ring: Option<Membership>,
+    /// As a node that etcd is to know, which has no place in the ring yet: it takes one when all
+    /// else is ready, and then that is its `ring`.
+    pub candidate: Option<Candidate>,
     /// `-o idle_timeout`: connections that are silent for so long are closed.
     pub idle_timeout: Option<Duration>,
     /// `-o busy_poll`: for how long after something came a thread looks for more before it sleeps.
@@ -135,6 +138,7 @@ impl Default for Settings {
             admin: None,
             admin_hosts: Vec::new(),
             ring: None,
+            candidate: None,
             idle_timeout: None,
             busy_poll: Duration::ZERO,
             turn_away: true,

@@ -358,6 +358,11 @@ impl Store {
         }
     }
 
+    /// CAS ids begin behind this one, before there is an item.
+    pub(crate) fn begin_cas_ids(&self, from: u64) {
+        self.cas.store(from, Ordering::Relaxed);
+    }
+
     /// A CAS id that no item has.
     pub(crate) fn next_cas(&self) -> u64 {
         match self.options.cas {

@@ -31,6 +31,8 @@ pub(crate) mod number;
 mod stream;
 pub mod udp;
 
+#[cfg(feature = "consensus")]
+pub(crate) use binary::MAGIC_REQUEST;
 pub(crate) use binary::{MAGIC_RESPONSE, drop_key};
 #[cfg(feature = "consensus")]
 pub(crate) use command::KEY_MAX;

@@ -179,3 +179,34 @@ fn a_stranger_at_the_backbone_holds_little_and_is_told_at_once() {
     assert!(told.contains("the form of messages="), "{told}");
     servers.into_iter().for_each(stop);
 }
+
+/// A client of the binary protocol waits for a packet, and would wait for ever.
+#[test]
+fn who_speaks_the_binary_protocol_is_told_in_it_that_it_is_not_spoken() {
+    let (folder, members) = (folder("keyspace-binary"), members(1));
+    let servers = begin(&members, &folder);
+    let mut request = [0; 24];
+    // A version, with an opaque of the client's.
+    (request[0], request[1]) = (0x80, 0x0b);
+    request[12..16].copy_from_slice(b"mine");
+    // Whole, and as little of it as says what it is; and behind what was understood.
+    for (before, sent, opcode, opaque) in [
+        ("", &request[..], 0x0b, b"mine"),
+        ("", &request[..1], 0, &[0; 4]),
+        ("set a 0 0 1\r\nx\r\n", &request[..], 0x0b, b"mine"),
+    ] {
+        let mut client = Client::new(members[0].client);
+        if !before.is_empty() {
+            client.ask(before, "STORED\r\n");
+        }
+        client.0.write_all(sent).unwrap();
+        let mut said = Vec::new();
+        client.0.read_to_end(&mut said).unwrap();
+        let (head, text) = said.split_at(24);
+        let length = u32::from_be_bytes(head[8..12].try_into().unwrap());
+        assert_eq!(head[..8], [0x81, opcode, 0, 0, 0, 0, 0, 0x81]);
+        assert_eq!((length as usize, &head[12..16]), (text.len(), &opaque[..]));
+        assert!(text.starts_with(b"this keyspace speaks memcached's text"));
+    }
+    servers.into_iter().for_each(stop);
+}

@@ -3,7 +3,7 @@
 use super::values;
 use rhythm_engine::settings::LogFormat;
 use rhythm_kv::membership::{Replicate, Transport};
-use rhythm_kv::ring::{Elsewhere, Scheme};
+use rhythm_kv::ring::{Elsewhere, PROTOCOL, Scheme};
 use rhythm_kv::shared::Settings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,6 +24,7 @@ const MANY: i64 = u32::MAX as i64;
 // Of a flag that is given twice the last counts, as memcached's wrappers expect.
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true, args_conflicts_with_subcommands = true)]
+#[command(long_version = long_version())]
 pub(crate) struct Args {
     /// TCP port; 0: none, -1: one that the system chooses [default: 11211, or that of -U]
     #[arg(short, long, value_name = "NUM", allow_negative_numbers = true)]
@@ -262,6 +263,12 @@ pub(crate) struct Args {
     pub(super) tool: Option<Tool>,
 }
 
+/// The release, and what has to be the same for nodes of a ring to stand side by side.
+fn long_version() -> String {
+    let release = env!("CARGO_PKG_VERSION");
+    format!("{release}\nprotocol between the nodes of a ring (--ring): version {PROTOCOL}")
+}
+
 /// What else can be done.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Tool {
@@ -269,8 +276,8 @@ pub(super) enum Tool {
     #[command(subcommand)]
     Ring(RingTool),
 
-    /// Serve a small keyspace that nodes agree on, and that none of them forgets; see
-    /// docs/kv-keyspace.md
+    /// Serve a small keyspace that nodes agree on, and that none of them forgets, or ask how it is;
+    /// see docs/kv-keyspace.md
     #[cfg(feature = "consensus")]
     Keyspace(super::keyspace::Args),
 }
@@ -279,6 +286,11 @@ pub(super) enum Tool {
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum RingTool {
     /// Show what its nodes see: who is there, who serves what, and who has copies
+    ///
+    /// The status is 0 where all nodes answer and are alike, and every range is where it is to be,
+    /// with as many copies as --replicas wants: then a node can be ended, and nothing is lost. Else
+    /// it is 1, and the last line says what lacks and what to do. Each node's line says which
+    /// version of the nodes' protocol it speaks: nodes of one version understand each other.
     Status {
         /// The file of the ring, its place in etcd, or the address of one node
         #[arg(value_name = "FILE|etcd://...|ADDR:PORT")]

@@ -1,13 +1,15 @@
 //! `rhythm kv keyspace`: a node of a keyspace that several agree on.
 
-use super::nodes::{check_name, nodes};
+use super::nodes::{Node, Text, check_backbone, check_name, check_reach, nodes, place};
 use super::values;
+use super::verdict::verdict;
 use crate::{logs, output};
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_engine::settings::LogFormat;
 use rhythm_kv::consensus::server::{
     CLIENTS_MAX, Failed, Handle, Member, NODES_MAX, Server, ServerError, Settings,
 };
+use rhythm_kv::status::keyspace::{Known, look};
 use rhythm_net::resource;
 use rhythm_net::signal::{self, Signal};
 use std::fs;
@@ -28,7 +30,33 @@ const FORGOTTEN: u8 = 3;
 /// leads from then on, and clients get answers to what was taken; said again, at once. A node that
 /// lacks what it confirmed ends with status 3, and has to be replaced.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    tool: Option<Tool>,
+
+    #[command(flatten)]
+    node: Option<NodeArgs>,
+}
+
+/// What can be asked of a keyspace.
+#[derive(Debug, clap::Subcommand)]
+enum Tool {
+    /// Show what its nodes say: who leads in which term, and how far each of them is
+    ///
+    /// The status is 0 where all nodes answer, follow one leader, have what is agreed on, and room
+    /// on their disks: then one of them can be ended, if there are three or more. Else it is 1, and
+    /// the last line says what lacks and what to do.
+    Status {
+        /// The file that its nodes are started with, or the address of one node
+        #[arg(value_name = "FILE|ADDR:PORT")]
+        of: String,
+    },
+}
+
+// A node, as it is started. (A docstring would stand in the place of the command's.)
+#[derive(Debug, clap::Args)]
+struct NodeArgs {
     /// The nodes of the keyspace: a file; see docs/kv-keyspace.md
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -62,6 +90,29 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    match (&args.tool, &args.node) {
+        (Some(Tool::Status { of }), _) => status(of),
+        (None, Some(node)) => serve_unless_forgotten(node),
+        (None, None) => bail!("say which node of which file is to be started; see --help"),
+    }
+}
+
+/// Asks the nodes of a keyspace, or one, how they are, and shows that.
+fn status(of: &str) -> Result<ExitCode> {
+    let file = Path::new(of);
+    if file.is_file() {
+        return verdict(look(Known::File(&members(file)?)));
+    }
+    ensure!(
+        place(of).is_ok(),
+        "there is no file {of}; give the file that the nodes are started with, or HOST:PORT of a \
+         node"
+    );
+    verdict(look(Known::Node(of)))
+}
+
+/// Serves, and says with the status of its own where a node lacks what it confirmed.
+fn serve_unless_forgotten(args: &NodeArgs) -> Result<ExitCode> {
     serve(args).or_else(|error| {
         let at_start = error.downcast_ref::<ServerError>();
         let later = error.downcast_ref::<Failed>();
@@ -75,7 +126,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-fn serve(args: &Args) -> Result<ExitCode> {
+fn serve(args: &NodeArgs) -> Result<ExitCode> {
     let members = members(&args.file)?;
     let Some(me) = members.iter().position(|member| member.name == args.node) else {
         bail!(
@@ -121,55 +172,66 @@ fn serve(args: &Args) -> Result<ExitCode> {
 fn members(file: &Path) -> Result<Vec<Member>> {
     let shown = file.display();
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
-    let nodes = nodes(&text).with_context(|| format!("{shown}"))?;
+    nodes(&text)
+        .and_then(|nodes| checked(&nodes))
+        .with_context(|| format!("{shown}"))
+}
+
+/// Nodes that can be a keyspace.
+fn checked(nodes: &[Node]) -> Result<Vec<Member>> {
     let mut members: Vec<Member> = Vec::new();
     for node in nodes {
-        let name = node.name;
-        check_name(&name).with_context(|| format!("{shown}"))?;
-        let found = |place: &str| {
-            let of = || format!("{shown}: node {name}: {place}");
-            let mut found = place.to_socket_addrs().with_context(of)?;
-            found.next().with_context(of)
+        let (name, line) = (&node.name.text, node.name.line);
+        check_name(name).with_context(|| format!("line {line}"))?;
+        let found = |what: &str, check: fn(&str) -> Result<()>, place: &Text| {
+            check(&place.text)
+                .and_then(|()| {
+                    let found = place.text.to_socket_addrs();
+                    let found = found.ok().and_then(|mut found| found.next());
+                    found.with_context(|| format!("cannot find the address of {place}"))
+                })
+                .with_context(|| format!("line {}: {what}", place.line))
         };
-        let (client, backbone): (SocketAddr, _) = (found(&node.client)?, found(&node.backbone)?);
+        let client = found("client", |client| place(client).map(drop), &node.client)?;
+        let backbone = found("backbone", check_backbone, &node.backbone)?;
         // A name is the same for all nodes, though each may find it elsewhere.
-        let place = match node.backbone.parse::<SocketAddr>() {
+        let told = match node.backbone.text.parse::<SocketAddr>() {
             Ok(address) => address.to_string(),
-            Err(_) => node.backbone,
+            Err(_) => node.backbone.text.clone(),
         };
+        ensure!(
+            client != backbone,
+            "line {}: the backbone of {name} is {backbone}, where its client is, too: give each a \
+             port of its own",
+            node.backbone.line
+        );
         for other in &members {
-            ensure!(other.name != name, "{shown}: two nodes are called {name}");
             ensure!(
-                other.client != client && other.backbone != backbone,
-                "{shown}: {} and {name} are at one place",
+                other.name != *name,
+                "line {line}: two nodes are called {name}: give each a name of its own"
+            );
+            ensure!(
+                ![client, backbone].contains(&other.client)
+                    && ![client, backbone].contains(&other.backbone),
+                "line {line}: {} and {name} are at one place: give each its own",
                 other.name
             );
         }
         members.push(Member {
-            name,
+            name: name.clone(),
             client,
             backbone,
-            place,
+            place: told,
         });
     }
-    let is_local = |member: &Member| member.backbone.ip().is_loopback();
-    if !members.iter().all(is_local)
-        && let Some(local) = members.iter().find(|member| {
-            let is_name = member.place.parse::<SocketAddr>().is_err();
-            is_name && is_local(member)
-        })
-    {
-        bail!(
-            "{shown}: node {}: {} is {} here, where no other node reaches it (/etc/hosts may have \
-             this machine's name so); write its address instead",
-            local.name,
-            local.place,
-            local.backbone.ip()
-        );
-    }
+    check_reach(
+        nodes
+            .iter()
+            .zip(members.iter().map(|member| member.backbone)),
+    )?;
     ensure!(
         (1..=NODES_MAX).contains(&members.len()),
-        "{shown}: a keyspace has 1 to {NODES_MAX} nodes (3 or 5 are usual), not {}",
+        "a keyspace has 1 to {NODES_MAX} nodes (3 or 5 are usual), and here are {}",
         members.len()
     );
     Ok(members)
@@ -240,9 +302,24 @@ mod tests {
                     ("b", "10.0.0.1:1", "10.0.0.1:2"),
                     ("c", "localhost:5", "localhost:6"),
                 ],
-                "node c: localhost:6 is ",
+                "line 4: node a has the backbone 127.0.0.1:2, and is reached there from its own \
+                 machine alone, while b is at 10.0.0.1:2: ",
             ),
-            (&[("a", "127.0.0.1", "127.0.0.1:2")], "node a: 127.0.0.1"),
+            (
+                &[
+                    ("b", "10.0.0.1:1", "10.0.0.1:2"),
+                    ("c", "localhost:5", "localhost:6"),
+                ],
+                "line 8: node c has the backbone localhost:6, which is ",
+            ),
+            (
+                &[("a", "127.0.0.1", "127.0.0.1:2")],
+                "line 3: client: 127.0.0.1 has no port",
+            ),
+            (
+                &[("a", "127.0.0.1:2", "127.0.0.1:2")],
+                "line 4: the backbone of a is 127.0.0.1:2, where its client is, too",
+            ),
         ] {
             let error = format!("{:#}", read(nodes).unwrap_err());
             assert!(error.contains(said), "{error}");

@@ -9,12 +9,13 @@ mod relaunch;
 mod ring;
 mod settings;
 mod values;
+mod verdict;
 
 use crate::output::print_line;
 use crate::{allocator, logs};
 use anyhow::{Context, Result, ensure};
 pub(crate) use args::Args;
-use rhythm_kv::server::{self, Address, Handle, Server, ServerError};
+use rhythm_kv::server::{self, Address, BindError, Handle, Server, ServerError};
 use rhythm_net::resource;
 use rhythm_net::signal::{self, Signal};
 use std::path::{Path, PathBuf};
@@ -31,14 +32,11 @@ const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 /// How long clients have at SIGTERM to take their answers.
 const DRAINED_WITHIN: Duration = Duration::from_secs(2);
 
-/// How it comes that a node listens where it was not told to.
-const WHERE: &str = "a node listens where --ring says that it is; -l and --backbone say where else";
-
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match &args.tool {
         Some(args::Tool::Ring(tool)) => return ring::tool::run(tool),
         #[cfg(feature = "consensus")]
-        Some(args::Tool::Keyspace(of)) => return keyspace::run(of),
+        Some(args::Tool::Keyspace(args)) => return keyspace::run(args),
         None => {}
     }
     if args.license {
@@ -88,8 +86,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     allocator::give_back().context("cannot start a thread")?;
     let mut settings = settings;
     settings.open_files = open_files;
-    ring::register(&args, &mut settings)?;
-    let in_ring = settings.ring.is_some();
+    let in_ring = args.ring.is_some();
     let is_told = move || is_told.load(Ordering::Acquire);
     let server = Server::start_unless(settings, is_told, move |graceful| {
         // As above.
@@ -97,10 +94,19 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     });
     let server = server.map_err(|error| {
         let is_told = in_ring && args.listen.is_empty();
-        let is_where = is_told && matches!(error, ServerError::Bind(_));
+        let is_address =
+            matches!(&error, ServerError::Bind(why) if !matches!(why, BindError::Link(_)));
+        let is_where = is_told && is_address;
         let error = anyhow::Error::new(error);
         if is_where {
-            error.context(WHERE)
+            // How it comes that a node listens where it was not told to.
+            let (told, more) = match args.client {
+                Some(_) => ("--client and --backbone say", "-l and -p"),
+                None => ("--ring says", "-l and --backbone"),
+            };
+            error.context(format!(
+                "a node listens where {told} that it is; {more} say where else"
+            ))
         } else {
             error
         }

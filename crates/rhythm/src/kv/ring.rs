@@ -5,16 +5,15 @@ mod status;
 pub(super) mod tool;
 
 use super::args::Args;
-use super::nodes::{Node, check_name, nodes};
+use super::nodes::{Node, check_backbone, check_name, check_reach, host_and_port, nodes};
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_etcd::Etcd;
-use rhythm_kv::membership::{Membership, Transport};
-use rhythm_kv::registration::Registration;
+use rhythm_kv::membership::{Candidate, Membership, Transport};
 use rhythm_kv::ring::{Member, NODES_MAX};
 use rhythm_kv::shared::{Listen, Settings};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
 /// What a ring that etcd knows begins with.
@@ -22,84 +21,102 @@ const ETCD: &str = "etcd://";
 /// The length of a lease in etcd, in seconds, unless it is said.
 const LEASE: u8 = 3;
 
-/// The nodes in a file.
-fn members(file: &Path) -> Result<Vec<Member>> {
+/// The nodes in a file; where they reach each other by TCP they have to.
+fn members(file: &Path, is_tcp: bool) -> Result<Vec<Member>> {
     let shown = file.display();
     let text = fs::read_to_string(file).with_context(|| format!("--ring: cannot read {shown}"))?;
-    let nodes = nodes(&text).and_then(checked);
-    nodes.with_context(|| format!("--ring {shown}"))
+    let members = nodes(&text).and_then(|nodes| {
+        let members = checked(&nodes)?;
+        if is_tcp {
+            let backbones = members.iter().map(|member| member.backbone);
+            check_reach(nodes.iter().zip(backbones))?;
+        }
+        Ok(members)
+    });
+    members.with_context(|| format!("--ring {shown}"))
 }
 
 /// Nodes that can be a ring.
-fn checked(nodes: Vec<Node>) -> Result<Vec<Member>> {
-    let (mut names, mut places) = (BTreeSet::new(), BTreeSet::new());
-    let mut backbones = BTreeSet::new();
-    let mut members = Vec::new();
+fn checked(nodes: &[Node]) -> Result<Vec<Member>> {
+    let mut members: Vec<Member> = Vec::new();
+    // Where clients or other nodes find somebody, and whom.
+    let mut places: BTreeMap<(String, u16), String> = BTreeMap::new();
     for node in nodes {
-        let member = member(&node)?;
-        let name = &member.name;
-        ensure!(names.insert(name.clone()), "two nodes are called {name}");
+        let (name, line) = (&node.name.text, node.name.line);
+        check_name(name).with_context(|| format!("line {line}"))?;
         ensure!(
-            places.insert((member.host.clone(), member.port)),
-            "two nodes are at {}",
-            node.client
+            members.iter().all(|other| other.name != *name),
+            "line {line}: two nodes are called {name}: give each a name of its own"
         );
-        ensure!(
-            backbones.insert(member.backbone),
-            "two nodes have the backbone {}",
-            node.backbone
-        );
-        members.push(member);
+        let line = node.client.line;
+        let (host, port) =
+            host_and_port(&node.client.text).with_context(|| format!("line {line}: client"))?;
+        let line = node.backbone.line;
+        let backbone =
+            backbone(&node.backbone.text).with_context(|| format!("line {line}: backbone"))?;
+        for (what, text, place) in [
+            ("client", &node.client, (host.clone(), port)),
+            (
+                "backbone",
+                &node.backbone,
+                (backbone.ip().to_string(), backbone.port()),
+            ),
+        ] {
+            let whose = format!("the {what} of {name}");
+            if let Some(other) = places.insert(place, whose) {
+                bail!(
+                    "line {}: the {what} of {name} is {text}, where {other} is, too: give each a \
+                     port, or an address, of its own",
+                    text.line
+                );
+            }
+        }
+        members.push(Member {
+            name: name.clone(),
+            host,
+            port,
+            backbone,
+        });
     }
     ensure!(
         (2..=NODES_MAX).contains(&members.len()),
-        "a ring has 2 to {NODES_MAX} nodes, not {}",
+        "a ring has 2 to {NODES_MAX} nodes, and here are {}: a node is a table [[node]] with name, \
+         client and backbone",
         members.len()
     );
     Ok(members)
 }
 
-/// What is said of a node, with its addresses.
-fn member(node: &Node) -> Result<Member> {
-    let name = &node.name;
-    check_name(name)?;
-    let (host, port) =
-        host_and_port(&node.client).with_context(|| format!("node {name}, client"))?;
-    let mut found = (node.backbone.to_socket_addrs())
-        .with_context(|| format!("node {name}, backbone {}", node.backbone))?;
-    let Some(backbone) = found.next() else {
-        bail!("node {name}: {} has no address", node.backbone);
-    };
-    Ok(Member {
-        name: name.clone(),
-        host,
-        port,
-        backbone,
-    })
+/// Where other nodes reach one.
+fn backbone(place: &str) -> Result<SocketAddr> {
+    check_backbone(place)?;
+    let found = place.to_socket_addrs();
+    let mut found = found.with_context(|| format!("cannot find the address of {place}"))?;
+    found
+        .next()
+        .with_context(|| format!("{place} has no address"))
 }
 
-/// `HOST:PORT`, `[ADDR]:PORT` or `HOST`, whose port is memcached's.
-fn host_and_port(place: &str) -> Result<(String, u16)> {
-    let (host, port) = match place.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
-            let port = port.parse().ok().filter(|port| *port > 0);
-            (host, port.with_context(|| format!("{place} has no port"))?)
+/// Has the server be a node of the ring that is known at this place.
+pub(super) fn join(place: &str, node: &str, args: &Args, settings: &mut Settings) -> Result<()> {
+    let me = match place.strip_prefix(ETCD) {
+        Some(etcd) => {
+            let candidate = candidate(etcd, node, args)?;
+            settings.candidate.insert(candidate).me.clone()
         }
-        _ => (place, 11211),
+        None => {
+            let membership = membership(Path::new(place), node, args)?;
+            settings.ring.insert(membership).this().clone()
+        }
     };
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    ensure!(!host.is_empty(), "{place:?} has no host");
-    Ok((host.to_owned(), port))
+    listen_there(&me, args, settings);
+    Ok(())
 }
 
-/// The ring in a file, and the place of a node in it; none where the ring is in etcd, where it
-/// [registers](register) when all else is well.
-pub(super) fn membership(place: &str, node: &str, args: &Args) -> Result<Option<Membership>> {
-    if let Some(etcd) = place.strip_prefix(ETCD) {
-        return to_register(etcd, node, args).map(|_| None);
-    }
-    let file = Path::new(place);
-    let members = members(file)?;
+/// The ring in a file, and the place of a node in it.
+fn membership(file: &Path, node: &str, args: &Args) -> Result<Membership> {
+    let is_tcp = !matches!(args.backbone, Some(Transport::Ether(_)));
+    let members = members(file, is_tcp)?;
     ensure!(
         args.client.is_none(),
         "--client: where clients find a node stands in the file of the ring"
@@ -109,7 +126,12 @@ pub(super) fn membership(place: &str, node: &str, args: &Args) -> Result<Option<
         "--lease: nodes have leases where etcd knows them (--ring etcd://...), not those of a file"
     );
     let Some(me) = members.iter().position(|member| member.name == node) else {
-        bail!("--node {node}: {} has no node of this name", file.display());
+        let names: Vec<&str> = members.iter().map(|member| &*member.name).collect();
+        bail!(
+            "--node {node}: {} has no node of this name, but {}",
+            file.display(),
+            names.join(", ")
+        );
     };
     let replicas = usize::from(args.replicas);
     ensure!(
@@ -118,7 +140,7 @@ pub(super) fn membership(place: &str, node: &str, args: &Args) -> Result<Option<
         members.len() - 1
     );
     let transport = args.backbone.clone();
-    Ok(Some(Membership {
+    Ok(Membership {
         transport: transport.unwrap_or(Transport::Tcp(members[me].backbone)),
         members: members.into_iter().enumerate().collect(),
         me,
@@ -127,62 +149,46 @@ pub(super) fn membership(place: &str, node: &str, args: &Args) -> Result<Option<
         elsewhere: args.elsewhere.unwrap_or(args.scheme.elsewhere()),
         scheme: args.scheme,
         etcd: None,
-    }))
+    })
 }
 
-/// Where a node registers itself, and what it says of itself.
-fn to_register(place: &str, node: &str, args: &Args) -> Result<(Etcd, Member)> {
+/// A node that is to register itself with etcd, and what it says of itself.
+fn candidate(place: &str, node: &str, args: &Args) -> Result<Candidate> {
     let etcd = Etcd::new(place).context("--ring")?;
     let client = args.client.as_deref();
     let client = client.context("--ring etcd://: say with --client where clients find the node")?;
-    let listen = match &args.backbone {
+    let backbone = match &args.backbone {
         Some(Transport::Tcp(listen)) => *listen,
         Some(Transport::Ether(_)) => {
             bail!("--backbone ether: is for a ring in a file; with etcd nodes speak over TCP")
         }
         None => bail!("--ring etcd://: say with --backbone where others find it"),
     };
+    check_backbone(&backbone.to_string()).context("--backbone")?;
+    check_name(node).context("--node")?;
+    let (host, port) = host_and_port(client).context("--client")?;
     ensure!(
-        !listen.ip().is_unspecified() && listen.port() > 0,
-        "--backbone {listen}: others cannot find the node there"
+        (host.parse(), port) != (Ok(backbone.ip()), backbone.port()),
+        "--client and --backbone are both {backbone}: clients and nodes need a port each"
     );
-    let me = member(&Node {
-        name: node.to_owned(),
-        client: client.to_owned(),
-        backbone: listen.to_string(),
-    })?;
-    Ok((etcd, me))
-}
-
-/// Registers a node with etcd, if that is to know the ring.
-pub(super) fn register(args: &Args, settings: &mut Settings) -> Result<()> {
-    let (Some(place), Some(node)) = (&args.ring, &args.node) else {
-        return Ok(());
-    };
-    let Some(place) = place.strip_prefix(ETCD) else {
-        return Ok(());
-    };
-    let (etcd, me) = to_register(place, node, args)?;
-    let listen = me.backbone;
-    let registration =
-        Registration::new(etcd, me, args.lease.unwrap_or(LEASE).into()).context("--ring")?;
-    let ring = Membership {
-        transport: Transport::Tcp(listen),
-        members: registration.members.clone(),
-        me: registration.number,
+    Ok(Candidate {
+        etcd,
+        me: Member {
+            name: node.to_owned(),
+            host,
+            port,
+            backbone,
+        },
+        lease: args.lease.unwrap_or(LEASE).into(),
+        scheme: args.scheme,
         replicas: args.replicas.into(),
         replicate: args.replicate,
         elsewhere: args.elsewhere.unwrap_or(args.scheme.elsewhere()),
-        scheme: args.scheme,
-        etcd: Some(registration),
-    };
-    listen_there(ring.this(), args, settings);
-    settings.ring = Some(ring);
-    Ok(())
+    })
 }
 
 /// A node listens where clients know it, unless it was said where.
-pub(super) fn listen_there(me: &Member, args: &Args, settings: &mut Settings) {
+fn listen_there(me: &Member, args: &Args, settings: &mut Settings) {
     if args.port.is_none() {
         settings.port = Some(me.port);
     }
@@ -205,7 +211,7 @@ mod tests {
             text.len() * 31 + text.bytes().map(usize::from).sum::<usize>()
         ));
         fs::write(&file, text).unwrap();
-        let read = members(&file);
+        let read = members(&file, true);
         fs::remove_file(&file).unwrap();
         read
     }
@@ -232,29 +238,53 @@ mod tests {
             )
         };
         let good = node("a", "h:1", "127.0.0.1:1");
+        let with = |name: &str, client: &str, backbone: &str| {
+            format!("{good}{}", node(name, client, backbone))
+        };
         for (text, said) in [
-            (good.clone(), "2 to 64 nodes"),
+            (good.clone(), "a ring has 2 to 64 nodes, and here are 1: "),
             (
-                format!("{good}{}", node("a", "h:2", "127.0.0.1:2")),
-                "two nodes are called a",
+                with("a", "h:2", "127.0.0.1:2"),
+                "line 6: two nodes are called a: ",
             ),
             (
-                format!("{good}{}", node("b", "h:1", "127.0.0.1:2")),
-                "two nodes are at h:1",
+                with("b", "h:1", "127.0.0.1:2"),
+                "line 7: the client of b is h:1, where the client of a is, too: ",
             ),
             (
-                format!("{good}{}", node("b c", "h:2", "127.0.0.1:2")),
-                "is no name",
+                with("b", "h:2", "127.0.0.1:1"),
+                "line 8: the backbone of b is 127.0.0.1:1, where the backbone of a is, too: ",
             ),
             (
-                format!("{good}{}", node("b", "h:0", "127.0.0.1:2")),
-                "has no port",
+                with("b", "127.0.0.1:2", "127.0.0.1:2"),
+                "line 8: the backbone of b is 127.0.0.1:2, where the client of b is, too: ",
             ),
             (
-                format!("{good}{}", node("b", "h:2", "127.0.0.1")),
-                "backbone",
+                with("b c", "h:2", "127.0.0.1:2"),
+                "line 6: \"b c\" is no name",
             ),
-            (format!("{good}x = 1\n"), "unknown field"),
+            (
+                with("b", "h:70000", "127.0.0.1:2"),
+                "line 7: client: h:70000 has the port \"70000\": a port is a number from 1 to",
+            ),
+            (
+                with("b", "h:2", "127.0.0.1:0"),
+                "line 8: backbone: 127.0.0.1:0 has the port \"0\": a port is",
+            ),
+            (
+                with("b", "h:2", "127.0.0.1"),
+                "line 8: backbone: 127.0.0.1 has no port: write ADDR:PORT",
+            ),
+            (
+                with("b", "h:2", "0.0.0.0:2"),
+                "line 8: backbone: 0.0.0.0:2 is where a node listens, and not where the others",
+            ),
+            (
+                with("b", "h:2", "10.0.0.1:2"),
+                "line 4: node a has the backbone 127.0.0.1:1, and is reached there from its own \
+                 machine alone, while b is at 10.0.0.1:2: ",
+            ),
+            (format!("{good}x = 1\n"), "line 5: a node has no \"x\""),
         ] {
             let error = format!("{:#}", read(&text).unwrap_err());
             assert!(error.contains(said), "{error}");

@@ -141,11 +141,7 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
                  --elsewhere out"
             );
         }
-        settings.ring = ring::membership(file, node, args)?;
-        if let Some(ring) = &settings.ring {
-            let me = ring.this().clone();
-            ring::listen_there(&me, args, &mut settings);
-        }
+        ring::join(file, node, args, &mut settings)?;
     }
     for list in &args.extended {
         extended::apply(list, &mut settings, &mut remarks)?;

@@ -226,3 +226,35 @@ fn a_node_is_removed_and_another_takes_its_share() {
     let said = String::from_utf8_lossy(&added.stderr).into_owned();
     assert!(said.contains("a node adds itself"), "{said}");
 }
+
+/// Who waits for that before he takes the next machine down would take what the ring has with it.
+#[test]
+fn the_last_node_without_copies_is_not_well() {
+    let etcd = Etcd::start("kv-etcd-last");
+    let mut ring = Ring::of_etcd("kv-etcd-last", etcd.place(), ACKED);
+    ring.begin(0);
+    ring.begin(1);
+    ring.until_whole();
+    ring.kill(1);
+    let start = Instant::now();
+    loop {
+        let output = ring.tool("status", &[]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(!output.status.success(), "{said}");
+        // When the lease of the other is over.
+        if said.contains("  a: there, serves 64\n") && !said.contains("b: ") {
+            let last = said.lines().last().unwrap_or_default();
+            let few = "not well: 1 of the 2 nodes are there that --replicas 1 takes; 64 ranges";
+            assert!(last.starts_with(few), "{said}");
+            assert!(
+                last.ends_with(": start 1 more; until then end no node"),
+                "{said}"
+            );
+            break;
+        }
+        assert!(start.elapsed() < NEVER, "{said}");
+        thread::sleep(Duration::from_millis(50));
+    }
+    ring.begin(1);
+    ring.until_whole();
+}

@@ -343,3 +343,68 @@ fn what_was_confirmed_is_there_when_the_leader_is_killed() {
 fn what_was_confirmed_is_there_when_the_leader_is_told_to_end() {
     end_leaders("kv-keyspace-told", Signal::TERM);
 }
+
+#[test]
+fn status_tells_who_leads_and_whether_a_node_may_be_ended() {
+    let mut nodes = Nodes::start("kv-keyspace-status");
+    let file = nodes.folder.join("keyspace.toml");
+    let status = |of: &Path| {
+        let mut tool = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+        let output = tool.args(["kv", "keyspace", "status"]).arg(of).output();
+        let output = output.expect("it starts");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        (output.status.success(), said)
+    };
+    let until = |is_well: bool, last: &str| {
+        let start = Instant::now();
+        loop {
+            let (ended_well, said) = status(&file);
+            let line = said.lines().last().unwrap_or_default();
+            if ended_well == is_well && line.contains(last) {
+                return;
+            }
+            assert!(start.elapsed() < NEVER, "{last}: {said}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let well = " leads, and all 3 nodes have what is agreed on: 1 may fail";
+    until(true, well);
+    let leader = nodes.leader();
+    let (_, said) = status(&file);
+    assert!(
+        said.contains(&format!("{}: leads, term ", NAMES[leader])),
+        "{said}"
+    );
+    let at = nodes.clients[leader].to_string();
+    let (is_well, said) = status(Path::new(&at));
+    assert!(is_well && said.contains("as this node sees it"), "{said}");
+    // With one less it serves, and no more of them may go; with two less nobody leads.
+    let [first, second] = [(leader + 1) % 3, (leader + 2) % 3];
+    nodes.kill(first);
+    let silent = format!("not well: {} does not answer: start it", NAMES[first]);
+    until(false, &silent);
+    nodes.kill(second);
+    until(
+        false,
+        "not well: no node leads, so nothing is read or written: 1 of 3 nodes answer, and 2 have",
+    );
+    for node in [first, second] {
+        nodes.begin(node, &[]);
+    }
+    until(true, well);
+    // Another file.
+    let other = nodes.folder.join("other.toml");
+    let text = fs::read_to_string(&file).expect("it is there");
+    let text = text.replace("\"a\"", "\"d\"");
+    fs::write(&other, text).expect("a file can be written");
+    let (is_well, said) = status(&other);
+    let line = said.lines().last().unwrap_or_default();
+    let calls = format!("the node at {} calls itself a, and not d", nodes.clients[0]);
+    assert!(!is_well && line.contains(&calls), "{said}");
+    let (is_well, said) = status(Path::new("nofile.toml"));
+    assert!(
+        !is_well && said.contains("there is no file nofile.toml"),
+        "{said}"
+    );
+}

@@ -613,6 +613,30 @@ fn nodes_that_were_told_different_things_say_what_differs() {
     assert!(said.contains("there is no file nofile.toml"), "{said}");
 }
 
+/// Who has copies of whose keys is another matter by it.
+#[test]
+fn a_file_that_the_nodes_were_not_started_with_is_not_theirs() {
+    let mut ring = Ring::start("kv-other-file", ASYNC);
+    let text = fs::read_to_string(&ring.of).expect("it is there");
+    let mut tables: Vec<&str> = text.split_inclusive("\n[[node]]").collect();
+    let table = |text: &str| {
+        text.trim_start_matches("[[node]]")
+            .replace("\n[[node]]", "\n")
+    };
+    tables.reverse();
+    let turned = tables.iter().map(|text| format!("[[node]]{}", table(text)));
+    ring.of = ring.folder.join("other.toml").display().to_string();
+    fs::write(&ring.of, turned.collect::<String>()).expect("a file can be written");
+    let output = ring.tool("status", &[]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let last = said.lines().last().unwrap_or_default();
+    let differs = "not well: a was told that the place of a is 1, and this file has 3; ";
+    assert!(
+        !output.status.success() && last.starts_with(differs),
+        "{said}"
+    );
+}
+
 #[test]
 fn figures_tell_how_the_ring_is() {
     let mut ring = Ring::start("kv-figures", ASYNC);

@@ -343,6 +343,7 @@ impl Clients {
                     }
                 }
                 Some(Wanted::Say(text)) => said.extend_from_slice(text.as_bytes()),
+                Some(Wanted::Packet(bytes)) => said.extend_from_slice(&bytes),
                 Some(Wanted::Stats) => said.extend_from_slice(node.stats().as_bytes()),
                 Some(Wanted::Detach) => {
                     client.lease = None;

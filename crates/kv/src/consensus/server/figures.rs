@@ -38,8 +38,8 @@ pub(super) struct Figures {
     pub(super) disk_full: Count,
     /// It was told to end.
     pub(super) leaves: Count,
-    /// Who was told something else.
-    otherwise: Mutex<Option<String>>,
+    /// Why nobody leads, as far as is known: who was told something else, or is not reached.
+    why_unled: Mutex<Option<String>>,
 }
 
 impl Figures {
@@ -53,11 +53,14 @@ impl Figures {
         self.is_full.set(u64::from(status.is_full));
     }
 
-    pub(super) fn set_otherwise(&self, said: Option<String>) {
-        *self
-            .otherwise
+    pub(super) fn set_why_unled(&self, why: Option<&String>) {
+        let mut said = self
+            .why_unled
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = said;
+            .unwrap_or_else(PoisonError::into_inner);
+        if said.as_ref() != why {
+            *said = why.cloned();
+        }
     }
 
     /// Why clients had better ask another node, if so. It has been at the turn at hand for so
@@ -69,10 +72,9 @@ impl Figures {
         } else if self.leaves.get() > 0 {
             "ending"
         } else if self.leader.get() == 0 {
-            let otherwise = self.otherwise.lock();
-            let otherwise = otherwise.unwrap_or_else(PoisonError::into_inner);
-            if let Some(said) = &*otherwise {
-                return Some(format!("no node leads; {said}"));
+            let why = self.why_unled.lock();
+            if let Some(why) = &*why.unwrap_or_else(PoisonError::into_inner) {
+                return Some(format!("no node leads; {why}"));
             }
             "no node leads"
         } else if self.is_full.get() > 0 {

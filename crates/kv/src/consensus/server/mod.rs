@@ -13,6 +13,7 @@
 
 mod clients;
 mod figures;
+mod member;
 mod otherwise;
 mod watches;
 mod worker;
@@ -27,7 +28,7 @@ use crate::shared::KEEPALIVE;
 use figures::{Figures, Observable};
 use otherwise::Otherwise;
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
-use rhythm_net::{DriverOptions, ListenError, ListenOptions, Listener, Peer, StartError, clock};
+use rhythm_net::{DriverOptions, ListenError, ListenOptions, Listener, StartError, clock};
 use rhythm_observe::admin::{Admin, Names};
 use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
@@ -38,25 +39,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use worker::{OF_CLIENTS, OF_NODES, Order, Worker};
 
 pub use clients::CLIENTS_MAX;
+pub use member::Member;
 pub use otherwise::NODES_MAX;
 
 /// Connections beyond these that are being closed at a time.
 const TURNED_AWAY: usize = 256;
 /// Bytes of the journal, beside what it began with, from which on it is written anew.
 const JOURNAL_BYTES: u64 = 16 << 20;
-
-/// A node, as all nodes know it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
-    /// What it is called.
-    pub name: String,
-    /// Where clients reach it.
-    pub client: SocketAddr,
-    /// Where other nodes reach it.
-    pub backbone: SocketAddr,
-    /// The same as all nodes are told it: a name may stand for another address on each machine.
-    pub place: String,
-}
 
 /// How a node is started.
 #[derive(Clone, Debug)]
@@ -217,14 +206,12 @@ impl Server {
             folder: settings.folder.clone(),
             error,
         })?;
-        let members = settings.members.iter();
-        let peers = members.map(|member| Peer::tcp(member.name.as_str(), member.backbone));
         let failure = Arc::new(Mutex::new(None));
         let figures = Arc::new(Figures::default());
         let (of_worker, failed) = (Arc::clone(&figures), Arc::clone(&failure));
         let otherwise = Otherwise::new(settings.terms());
-        let peers = peers.collect();
-        let worker = Worker::new(node, peers, settings.me, otherwise, of_worker, failed);
+        let (members, me) = (&settings.members, settings.me);
+        let worker = Worker::new(node, members, me, otherwise, of_worker, failed);
         let worker = Mutex::new(Some(worker));
         let count = settings.members.len();
         let worker_options = WorkerOptions {

@@ -6,7 +6,7 @@ use crate::consensus::wire;
 use crate::lines::take_frames;
 use crate::ring::Terms;
 use rhythm_net::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Nodes of a keyspace.
@@ -19,6 +19,9 @@ pub(super) struct Otherwise {
     terms: Terms,
     /// By name, what differs, and when that was last heard.
     nodes: BTreeMap<String, (String, Time)>,
+    /// The places of nodes that have said so, and are to be told as much: what this node sends
+    /// them they cannot tell from what anybody sends, and their lines may lead elsewhere.
+    to_be_told: BTreeSet<usize>,
 }
 
 impl Otherwise {
@@ -26,6 +29,7 @@ impl Otherwise {
         Otherwise {
             terms,
             nodes: BTreeMap::new(),
+            to_be_told: BTreeSet::new(),
         }
     }
 
@@ -34,24 +38,41 @@ impl Otherwise {
         wire::encode_terms(self.terms.text(wire::TERMS_MAX / 2))
     }
 
-    /// Takes answers off the front of what came on a line, and says once what differs. Whether all
-    /// that came are answers.
-    pub(super) fn take(&mut self, came: &mut Vec<u8>, now: Time) -> bool {
+    /// Takes answers off the front of what came on the line to a place, and says once what differs.
+    /// Whether all that came are answers.
+    pub(super) fn take(&mut self, to: usize, came: &mut Vec<u8>, now: Time) -> bool {
         let length = |bytes: &[u8]| {
             let length = wire::length(bytes)?;
             let fits = length.is_none_or(|length| length <= wire::TERMS_MAX);
             fits.then_some(length).ok_or(wire::NoFrame)
         };
         let taken = take_frames(came, 0, length, |frame| {
-            let theirs = wire::decode_terms(frame)?;
-            if let Some((name, differs)) = self.terms.differences(theirs)
-                && !differs.is_empty()
-            {
-                self.heard(name, differs, now);
-            }
+            self.frame(frame, now)?;
+            self.to_be_told.insert(to);
             Ok(())
         });
         taken.is_ok()
+    }
+
+    /// A frame came that is no message. What its sender was told, if it says that, is said once
+    /// where it differs.
+    ///
+    /// # Errors
+    /// It does not say that.
+    pub(super) fn frame(&mut self, frame: &[u8], now: Time) -> Result<(), wire::NoFrame> {
+        let theirs = wire::decode_terms(frame)?;
+        if let Some((name, differs)) = self.terms.differences(theirs)
+            && !differs.is_empty()
+        {
+            self.heard(name, differs, now);
+        }
+        Ok(())
+    }
+
+    /// Whether the node in this place is to be told what this one was told, before all else; then
+    /// it is done now.
+    pub(super) fn is_to_be_told(&mut self, node: usize) -> bool {
+        self.to_be_told.remove(&node)
     }
 
     fn heard(&mut self, name: String, differs: String, now: Time) {
@@ -90,19 +111,19 @@ mod tests {
         let (mut ours, theirs) = (of("a", "a h:1"), of("b", "a h:2"));
         let (now, answer) = (Time::ZERO, theirs.answer());
         let mut half = answer[..20].to_vec();
-        assert!(ours.take(&mut half, now));
+        assert!(ours.take(1, &mut half, now));
         assert_eq!((half.len(), ours.said(now)), (20, None));
         half.extend_from_slice(&answer[20..]);
-        assert!(ours.take(&mut half, now));
+        assert!(ours.take(1, &mut half, now));
         let said = "b was told something else: node 1 of the file is a h:1 here, and a h:2 there";
         assert_eq!((half.len(), ours.said(now).as_deref()), (0, Some(said)));
         assert_eq!(ours.said(now + LASTS), None);
         let mut damaged = answer.clone();
         damaged[10] ^= 1;
-        assert!(!ours.take(&mut damaged, now));
-        assert!(!ours.take(&mut vec![255; 100], now));
+        assert!(!ours.take(1, &mut damaged, now));
+        assert!(!ours.take(1, &mut vec![255; 100], now));
         // One that was told the same had bytes of it damaged, maybe.
-        assert!(ours.take(&mut of("c", "a h:1").answer(), now));
+        assert!(ours.take(1, &mut of("c", "a h:1").answer(), now));
         assert_eq!(ours.said(now), None);
     }
 }

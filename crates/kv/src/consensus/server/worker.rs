@@ -5,12 +5,15 @@
 
 use super::clients::{Asks, Clients};
 use super::figures::Figures;
+use super::member::Member;
 use super::otherwise::Otherwise;
 use crate::consensus::journal::Folder;
 use crate::consensus::node::{Effects, EndError, Node, Read, Request, Ticket};
 use crate::lines::{Lines, take_frames};
+use crate::shared::RELEASE;
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Peer, Port, Role, Time};
 use std::cell::Cell;
+use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +28,8 @@ const KEPT: usize = 64 << 10;
 /// How long a node that is to end waits for another to lead, and for all else.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(2);
 const LEFT_WITHIN: Duration = Duration::from_secs(6);
+/// From when on it is said that nobody leads, though nobody has yet: elections take a second.
+const LED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What it is told from another thread.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +47,9 @@ pub(super) struct Worker {
     effects: Effects,
     /// Who was last said to lead.
     leader: u64,
+    /// When somebody last led, or it began; and whether it was said that nobody does since.
+    led_at: Option<Time>,
+    is_unled_said: bool,
     /// Since when it is to end.
     leaves: Option<Time>,
     is_over: bool,
@@ -54,8 +62,10 @@ pub(super) struct Worker {
 /// The node, as clients see it.
 struct Own {
     node: Node<Folder>,
-    names: Vec<Arc<str>>,
+    members: Vec<Member>,
     me: usize,
+    /// Who was told something else.
+    otherwise: Option<String>,
     now: Time,
 }
 
@@ -87,10 +97,12 @@ impl Asks for Own {
         let keyspace = self.node.keyspace();
         let leader = match status.leader {
             0 => "",
-            leader => &self.names[leader as usize - 1],
+            leader => &self.members[leader as usize - 1].name,
         };
+        let nodes = self.members.iter();
+        let nodes = nodes.map(|member| format!("{}@{}", member.name, member.place));
         [
-            ("node", self.names[self.me].to_string()),
+            ("node", self.members[self.me].name.clone()),
             ("leader", leader.to_owned()),
             ("term", status.term.to_string()),
             ("committed", status.committed.to_string()),
@@ -100,6 +112,9 @@ impl Asks for Own {
             ("curr_items", keyspace.len().to_string()),
             ("bytes", keyspace.bytes().to_string()),
             ("leases", keyspace.leases().len().to_string()),
+            ("nodes", nodes.collect::<Vec<_>>().join(",")),
+            ("otherwise", self.otherwise.clone().unwrap_or_default()),
+            ("release", RELEASE.to_owned()),
         ]
         .map(|(name, value)| format!("STAT {name} {value}\r\n"))
         .concat()
@@ -110,19 +125,20 @@ impl Asks for Own {
 impl Worker {
     pub(super) fn new(
         node: Node<Folder>,
-        places: Vec<Peer>,
+        members: &[Member],
         me: usize,
         otherwise: Otherwise,
         figures: Arc<Figures>,
         failure: Arc<Mutex<Option<EndError>>>,
     ) -> Worker {
-        let names = places.iter().map(|peer| Arc::clone(&peer.name)).collect();
-        let places = places.into_iter().map(Some).collect();
+        let peer = |member: &Member| Peer::tcp(member.name.as_str(), member.backbone);
+        let places = members.iter().map(peer).map(Some).collect();
         Worker {
             own: Own {
                 node,
-                names,
+                members: members.to_vec(),
                 me,
+                otherwise: None,
                 now: Time::ZERO,
             },
             clients: Clients::new(Arc::clone(&figures)),
@@ -130,6 +146,8 @@ impl Worker {
             otherwise,
             effects: Effects::default(),
             leader: 0,
+            led_at: None,
+            is_unled_said: false,
             leaves: None,
             is_over: false,
             goes_on: false,
@@ -169,9 +187,9 @@ impl Worker {
     /// Whole frames of another node's go to the node.
     fn receive(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         // On the lines that we began comes what others were told, if they do not understand us.
-        if let Some(mut answer) = self.lines.take_answer(id) {
+        if let (Some(to), Some(mut answer)) = (self.lines.place(id), self.lines.take_answer(id)) {
             answer.extend_from_slice(bytes);
-            if self.otherwise.take(&mut answer, now) {
+            if self.otherwise.take(to, &mut answer, now) {
                 self.lines.keep_answer(id, answer);
             }
             return;
@@ -180,15 +198,18 @@ impl Worker {
             return;
         };
         coming.extend_from_slice(bytes);
-        let node = &mut self.own.node;
+        let (node, otherwise) = (&mut self.own.node, &mut self.otherwise);
         // Whose it is says its first good frame.
         let from = Cell::new(None);
         let was_known = self.lines.is_known(id);
         let length =
             |bytes: &[u8]| Node::<Folder>::frame_length(bytes, was_known || from.get().is_some());
-        let take = |frame: &[u8]| {
-            from.set(Some(node.frame(frame)?));
-            Ok(())
+        let take = |frame: &[u8]| match node.frame(frame) {
+            Ok(node) => {
+                from.set(Some(node));
+                Ok(())
+            }
+            Err(_) => otherwise.frame(frame, now),
         };
         let taken = take_frames(&mut coming, KEPT, length, take);
         if let Some(from) = from.get() {
@@ -212,16 +233,54 @@ impl Worker {
             return false;
         };
         let node = &self.own.node;
-        let is_taken_over = !node.leads() || self.own.names.len() == 1;
+        let is_taken_over = !node.leads() || self.own.members.len() == 1;
         let may_go = is_taken_over || waited >= TAKEN_OVER_WITHIN;
         let is_done = node.is_done() && self.clients.is_empty() && self.lines.are_empty();
         may_go && is_done || waited >= LEFT_WITHIN
     }
 
+    /// Which of the others are not reached, in words.
+    fn unreached(&self) -> Option<String> {
+        let others = self.own.members.iter().enumerate();
+        let others = others.filter(|(node, _)| *node != self.own.me);
+        let mut said = String::new();
+        let mut are_here = true;
+        for (_, member) in others.filter(|(node, _)| !self.lines.is_open(*node)) {
+            let before = if said.is_empty() { "" } else { ", " };
+            // A String takes everything.
+            let _ = write!(said, "{before}{} at {}", member.name, member.place);
+            are_here &= member.backbone.ip().is_loopback();
+        }
+        let hint = match are_here {
+            true => {
+                "; where they are on other machines, the file needs addresses by which they are \
+                     reached from here"
+            }
+            false => "",
+        };
+        (!said.is_empty()).then(|| format!("not reached: {said}{hint}"))
+    }
+
     /// Tells of how it is: in the log where another leads, and for who asks.
     fn tell(&mut self, now: Time) {
-        self.figures.set_otherwise(self.otherwise.said(now));
+        let otherwise = self.otherwise.said(now);
         let status = self.own.node.status();
+        let unreached = (status.leader == 0).then(|| self.unreached()).flatten();
+        self.figures
+            .set_why_unled(otherwise.as_ref().or(unreached.as_ref()));
+        self.own.otherwise = otherwise;
+        let led_at = *self.led_at.get_or_insert(now);
+        if status.leader > 0 {
+            (self.led_at, self.is_unled_said) = (Some(now), false);
+        } else if !self.is_unled_said && now.since(led_at) >= LED_WITHIN {
+            self.is_unled_said = true;
+            let why = unreached.unwrap_or_default();
+            tracing::warn!(
+                term = status.term,
+                why,
+                "no node leads the keyspace for 5 s"
+            );
+        }
         let (keyspace, figures) = (self.own.node.keyspace(), &self.figures);
         figures.set_status(&status);
         figures.items.set(keyspace.len() as u64);
@@ -232,7 +291,7 @@ impl Worker {
             match self.leader {
                 0 => tracing::warn!(term = status.term, "no node leads the keyspace"),
                 leader => {
-                    let name = &*self.own.names[leader as usize - 1];
+                    let name = &self.own.members[leader as usize - 1].name;
                     tracing::info!(term = status.term, leader = name, "the keyspace is led");
                 }
             }
@@ -256,8 +315,15 @@ impl Handler for Worker {
         }
     }
 
-    fn connected(&mut self, _: &mut dyn Port, id: ConnectionId, _: Time) {
-        self.lines.connected(id);
+    fn connected(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        // Who does not understand us cannot tell us from anybody else otherwise, nor reach us,
+        // maybe.
+        if let Some(node) = self.lines.connected(id)
+            && self.otherwise.is_to_be_told(node)
+        {
+            let told = self.otherwise.answer();
+            self.lines.send(port, node, &told, now);
+        }
     }
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
@@ -285,7 +351,7 @@ impl Handler for Worker {
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         self.own.now = now;
         // Begins the lines that there are not.
-        (0..self.own.names.len()).for_each(|node| self.lines.send(port, node, &[], now));
+        (0..self.own.members.len()).for_each(|node| self.lines.send(port, node, &[], now));
         if let Err(error) = self.flush(port, now) {
             tracing::error!(%error, "the node cannot go on, and ends");
             let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);

@@ -36,6 +36,8 @@ pub enum Wanted {
     Node(Request, How),
     /// That is said, whatever is in the keyspace.
     Say(String),
+    /// The same, in the framing of the binary protocol, which is not spoken here.
+    Packet(Vec<u8>),
     /// What is stored from now on ends with no lease.
     Detach,
     /// How the node is.
@@ -50,6 +52,7 @@ impl Wanted {
         match self {
             Wanted::Node(Request::Change(Command::Store { value, .. }), _) => value.len(),
             Wanted::Say(text) => text.len(),
+            Wanted::Packet(bytes) => bytes.len(),
             _ => 0,
         }
     }
@@ -106,6 +109,11 @@ impl Parser {
         asked: &mut impl Extend<Wanted>,
     ) -> usize {
         let is_between = self.stream.state == wire::State::Between;
+        // No line begins so. What is behind it is of the same protocol, and is not read.
+        if is_between && bytes.first() == Some(&wire::MAGIC_REQUEST) {
+            asked.extend([Wanted::Packet(not_binary(bytes)), Wanted::Close]);
+            return bytes.len();
+        }
         if is_between && let Some((line, taken)) = own_line(bytes) {
             asked.extend([own(line, lease)]);
             return taken;
@@ -138,6 +146,27 @@ impl Parser {
         }));
         parsed.consumed
     }
+}
+
+/// What a request of the binary protocol is answered, as far as it has come: that there is no such
+/// command.
+fn not_binary(request: &[u8]) -> Vec<u8> {
+    const UNKNOWN_COMMAND: [u8; 2] = [0, 0x81];
+    const SAID: &[u8] = b"this keyspace speaks memcached's text protocol alone";
+    let opcode = request.get(1).copied().unwrap_or(0);
+    let opaque = request.get(12..16).unwrap_or(&[0; 4]);
+    let length = (SAID.len() as u32).to_be_bytes();
+    let parts: [&[u8]; 6] = [
+        // No key, no extras, no type of data.
+        &[wire::MAGIC_RESPONSE, opcode, 0, 0, 0, 0],
+        &UNKNOWN_COMMAND,
+        &length,
+        opaque,
+        // No CAS id.
+        &[0; 8],
+        SAID,
+    ];
+    parts.concat()
 }
 
 /// The line that these bytes begin with, and its end.

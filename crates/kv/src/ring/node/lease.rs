@@ -59,7 +59,10 @@ impl Node {
         }
         for node in bits(gone) {
             let name = self.view.name(node);
-            tracing::warn!(node = name, "the lease of a node of the ring is over");
+            // Of one that ended in order that was said.
+            if !self.peers[node].has_ended {
+                tracing::warn!(node = name, "the lease of a node of the ring is over");
+            }
             self.goes_outside(node, now);
             self.peers[node].mine += 1;
             self.lose(node, now, out);

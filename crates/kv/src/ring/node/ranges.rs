@@ -276,7 +276,7 @@ impl Node {
             return;
         }
         let (name, from) = (self.range_name(range), self.view.name(from));
-        tracing::info!(
+        tracing::debug!(
             range = name,
             from,
             "this node was given a range, and serves it"
@@ -301,7 +301,7 @@ impl Node {
             if is_nobodys && self.is_next(range, now) {
                 let epoch = self.next_epoch(range);
                 let name = self.range_name(range);
-                tracing::info!(range = name, "this node takes a range that nobody serves");
+                tracing::debug!(range = name, "this node takes a range that nobody serves");
                 let node = self.me as u8;
                 // It stays, as others are sent what is here.
                 drop(self.take_flushed(range));
@@ -514,7 +514,7 @@ impl Node {
             }
             HandingStage::Serve(batch) if self.has(to, batch) => {
                 let (name, by) = (self.range_name(range), self.view.name(to));
-                tracing::info!(
+                tracing::debug!(
                     range = name,
                     by,
                     "another node serves this range from now on"

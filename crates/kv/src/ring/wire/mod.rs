@@ -30,7 +30,7 @@ use reader::Reader;
 
 /// The frames' format; a node of another is not understood, and refused. Where they begin, and say
 /// which it is and who sends, they are alike in all.
-pub(super) const VERSION: u8 = 8;
+pub const VERSION: u8 = 8;
 const MAGIC: [u8; 2] = *b"RK";
 /// Bytes in front of what is known of the ranges.
 const FIXED: usize = 98;

@@ -10,6 +10,7 @@
 
 mod coming;
 mod leaving;
+mod served;
 mod stations;
 
 use super::orders::{Forward, Order, RingOrder, Told};
@@ -18,7 +19,10 @@ use crate::execute::{Parsed, Turn};
 use crate::lines::Lines;
 use crate::membership::Membership;
 use crate::registration::{News, Registration};
-use crate::ring::{Effects, Execute, Local, Member, Node, Options, Scheme, Ticket, View, Written};
+use crate::ring::{
+    Effects, Execute, Local, Member, Node, Options, RangeStatus, Scheme, Status, Ticket, View,
+    Written,
+};
 use crate::shared::Shared;
 use crate::store::Worker as StoreWorker;
 use crate::wire::{self as memcached, Command, Commands, Rules, Stream};
@@ -28,6 +32,7 @@ use rhythm_net::{
     Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Inbox, Link, Peer, Port, Time,
     clock,
 };
+use served::{Moved, Served};
 use stations::Stations;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,6 +83,7 @@ pub(super) struct Backbone {
     end: End,
     /// Lines of the log about frames that are none.
     refusals: Sparse,
+    served: Served,
 }
 
 /// How the end of a node comes.
@@ -156,6 +162,7 @@ impl Backbone {
             tell_at: now,
             end: End::Serves,
             refusals: Sparse::default(),
+            served: Served::default(),
             shared,
         }
     }
@@ -290,7 +297,9 @@ impl Backbone {
         }
         if self.tell_at <= now {
             self.tell_at = now + TELL_EVERY;
-            self.view.set_status(self.node.status(now));
+            let status = self.node.status(now);
+            self.tell_ranges(&status, now);
+            self.view.set_status(status);
         }
         let soon = match self.end {
             End::Serves => TELL_EVERY,
@@ -298,6 +307,27 @@ impl Backbone {
         };
         let wake_at = self.node.wake_at().min(now + soon);
         self.wake_at = wake_at.min(way_wakes_at);
+    }
+
+    /// Says in the log which ranges this node serves, when that has changed.
+    fn tell_ranges(&mut self, status: &Status, now: Time) {
+        let is_mine = |range: &RangeStatus| {
+            range.claim.epoch > 0 && usize::from(range.claim.node) == self.view.me()
+        };
+        let ranges = status.ranges.iter().enumerate();
+        let mine = ranges.filter(|(_, range)| is_mine(range));
+        let mine = mine.fold(0, |set, (range, _)| set | 1 << range);
+        if let Some(Moved { serves, took, gave }) = self.served.see(mine, now) {
+            let of = status.ranges.len();
+            let [serves, took, gave] = [serves, took, gave].map(u64::count_ones);
+            tracing::info!(
+                serves,
+                of,
+                took,
+                gave,
+                "ranges moved: so many this node serves now"
+            );
+        }
     }
 
     /// The next step of its end, if it is due.

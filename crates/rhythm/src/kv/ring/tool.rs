@@ -48,7 +48,7 @@ fn remove(of: &str, name: &str) -> Result<ExitCode> {
     }
     write(Path::new(of), |text| {
         let mut nodes = nodes(text)?.into_iter();
-        let index = nodes.position(|node| node.name == name);
+        let index = nodes.position(|node| node.name.text == name);
         edit::without(
             text,
             index.with_context(|| format!("it has no node called {name}"))?,
@@ -61,7 +61,7 @@ fn write(file: &Path, change: impl FnOnce(&str) -> Result<String>) -> Result<Exi
     let shown = file.display();
     edit::change(file, |text| {
         let text = change(text)?;
-        checked(nodes(&text)?)?;
+        checked(&nodes(&text)?)?;
         Ok(text)
     })
     .with_context(|| format!("--ring {shown}"))?;
