@@ -154,6 +154,12 @@ impl Flushes {
         has_said.fold(0, |set, ((node, _), _)| set | 1 << node)
     }
 
+    /// Whether a node is yet to say one that this node said: then it drops all that it has when it
+    /// hears of it, and what came of it since stays here.
+    pub(super) fn is_unheard_by(&self, node: usize) -> bool {
+        self.open.iter().any(|open| open.unheard & 1 << node != 0)
+    }
+
     /// Whether this node took a flush for heard that was not said, and another says it now, who had
     /// not heard.
     pub(super) fn is_early(&self, flush: Flush, present: u64, from: usize) -> bool {

@@ -124,10 +124,8 @@ impl Node {
         self.leave_chain(range);
         if usize::from(claim.node) == self.me {
             for node in bits(self.alive() & !(1 << self.me)) {
-                self.syncs[range][node] = match self.is_behind(node, range) {
-                    true => Sync::None,
-                    false => Sync::Kept,
-                };
+                let keeps = !self.is_behind(node, range) && !self.flushes.is_unheard_by(node);
+                self.syncs[range][node] = if keeps { Sync::Kept } else { Sync::None };
             }
             if self.options.lease.is_none() {
                 self.begin_without(range);
@@ -196,7 +194,9 @@ impl Node {
         let node = self.me as u8;
         self.flush_moved(range);
         self.adopt(range, Claim { epoch, node });
-        let have = complete & self.alive() & !(1 << self.me);
+        let have = bits(complete & self.alive() & !(1 << self.me));
+        let have = have.filter(|node| !self.flushes.is_unheard_by(*node));
+        let have = have.fold(0, |set, node| set | 1 << node);
         self.say_counts(range, have);
         for node in bits(have) {
             self.syncs[range][node] = Sync::Done;

@@ -126,3 +126,29 @@ fn who_begins_to_serve_confirms_nothing_before_one_that_speaks_is_met() {
     node.peers[2].session = 5;
     assert!(!node.holds_back(now));
 }
+
+/// When it hears of a flush that this node said, it drops all that it has: also what it wrote since,
+/// and this node was sent.
+#[test]
+fn who_has_not_heard_of_a_flush_is_sent_all_anew_by_who_begins_to_serve() {
+    let placement = Placement::new(["a", "b", "c"].map(|name| (name, 1)));
+    let (terms, roster) = (Terms::new("node", []), Roster::round(3, 3));
+    let (view, me) = (Arc::new(View::new(placement, 1)), 1);
+    let mut node = Node::new(terms, 1, Options::default(), view, roster, Time::ZERO);
+    node.complete = 1;
+    for other in [0, 2] {
+        let peer = &mut node.peers[other];
+        (peer.session, peer.complete) = (1, 1);
+    }
+    let flush = node.flushes.next(me);
+    node.flushes.begin(flush, 1 << 2, 1);
+    let (epoch, me) = (TENURE, me as u8);
+    node.adopt(0, Claim { epoch, node: me });
+    assert_eq!(node.syncs[0], [Sync::Kept, Sync::None, Sync::None]);
+    // Whoever gives it the range may not know of that.
+    let (epoch, range) = (2 * TENURE, 0);
+    node.adopt(0, Claim { epoch, node: 0 });
+    node.serve(0, Of { range, epoch }, 0b101);
+    assert_eq!(node.claims[0].node, me);
+    assert_eq!(node.syncs[0], [Sync::Done, Sync::None, Sync::None]);
+}
