@@ -147,7 +147,7 @@ struct World {
     /// Frames go in pieces of so many bytes, over Ethernet.
     ether: Option<usize>,
     nodes: Vec<Option<Live>>,
-    /// How often a node was begun, and when it last was; and whether its clock is set back each time.
+    /// How often a node was begun, when it last was, and whether its clock is set back each time.
     lives: Vec<u64>,
     begun: Vec<u64>,
     is_set_back: bool,

@@ -127,8 +127,8 @@ fn who_begins_to_serve_confirms_nothing_before_one_that_speaks_is_met() {
     assert!(!node.holds_back(now));
 }
 
-/// When it hears of a flush that this node said, it drops all that it has: also what it wrote since,
-/// and this node was sent.
+/// When it hears of a flush that this node said, it drops all that it has: also what it wrote
+/// since, and this node was sent.
 #[test]
 fn who_has_not_heard_of_a_flush_is_sent_all_anew_by_who_begins_to_serve() {
     let placement = Placement::new(["a", "b", "c"].map(|name| (name, 1)));
