@@ -147,7 +147,7 @@ impl Ring {
         self.on_its_way.clear();
     }
 
-    /// Who was held says what it had to say.
+    /// Who was held goes on, and says what it had to say.
     pub(crate) fn say(&mut self) {
         for (to, frame) in std::mem::take(&mut self.unsaid) {
             self.unread[to].push(frame);
