@@ -608,12 +608,14 @@ impl World {
     fn let_go(&mut self, node: usize) {
         let now = self.time();
         let is_asked = self.asked.values().any(|asked| asked.node == node);
-        // One that is there is not to be missed, but where it may not have been heard yet.
+        // One that is there is not to be missed, but where it may not have been heard yet. With leases
+        // its own may be over.
         let stays = |(other, live): (usize, &Option<Live>)| {
             let is_known = self.begun[other] + HEARD_WITHIN < self.now;
             other != node && is_known && live.as_ref().is_some_and(|live| !live.is_leaving)
         };
-        let was_missed = !self.is_split && self.nodes.iter().enumerate().any(stays);
+        let may_miss = self.is_split || self.leases.is_some();
+        let was_missed = !may_miss && self.nodes.iter().enumerate().any(stays);
         let Some(live) = (self.nodes[node].as_mut()).filter(|live| live.is_leaving) else {
             return;
         };
