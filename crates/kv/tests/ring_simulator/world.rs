@@ -608,8 +608,8 @@ impl World {
     fn let_go(&mut self, node: usize) {
         let now = self.time();
         let is_asked = self.asked.values().any(|asked| asked.node == node);
-        // One that is there is not to be missed, but where it may not have been heard yet. With leases
-        // its own may be over.
+        // One that is there is not to be missed, but where it may not have been heard yet, or its
+        // lease be over.
         let stays = |(other, live): (usize, &Option<Live>)| {
             let is_known = self.begun[other] + HEARD_WITHIN < self.now;
             other != node && is_known && live.as_ref().is_some_and(|live| !live.is_leaving)

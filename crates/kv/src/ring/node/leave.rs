@@ -49,7 +49,7 @@ impl Node {
     }
 
     /// Whether there is nobody to give anything to. One who stays, and is not heard, is waited for:
-    /// it may have little yet of what only this node has.
+    /// it may have little yet of what only this node has. With leases one whose own is over is not.
     fn is_alone(&self, now: Time) -> bool {
         let may_be_back = |node: usize| {
             let peer = &self.peers[node];
