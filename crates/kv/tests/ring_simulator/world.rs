@@ -24,6 +24,8 @@ const BUSY: u64 = 12_000_000;
 const WHOLE_WITHIN: u64 = 30_000_000;
 /// How long a node that leaves may take.
 const LEAVES_WITHIN: u64 = 10_000_000;
+/// When all others hear one that begins, unless two do not hear each other for long.
+const HEARD_WITHIN: u64 = 2_000_000;
 
 /// What happened in a run, or in several.
 #[derive(Debug, Default)]
@@ -145,8 +147,9 @@ struct World {
     /// Frames go in pieces of so many bytes, over Ethernet.
     ether: Option<usize>,
     nodes: Vec<Option<Live>>,
-    /// How often a node was begun; and whether its clock is set back each time.
+    /// How often a node was begun, when it last was, and whether its clock is set back each time.
     lives: Vec<u64>,
+    begun: Vec<u64>,
     is_set_back: bool,
     ticks: Vec<u64>,
     deaf: Vec<Vec<bool>>,
@@ -244,6 +247,7 @@ pub(crate) fn run(seed: u64) -> Counts {
         ether,
         nodes: (0..count).map(|_| None).collect(),
         lives: vec![0; count],
+        begun: vec![0; count],
         is_set_back: Random::new(seed ^ 0xc10c).percent(20),
         ticks: vec![0; count],
         deaf: vec![vec![false; count]; count],
@@ -376,6 +380,7 @@ impl World {
                         return self.push(after, Event::Back(node));
                     }
                     self.lives[node] += 1;
+                    self.begun[node] = self.now;
                     self.removed[node] = None;
                     let life = match self.is_set_back {
                         true => u64::from(u32::MAX) - self.lives[node],
@@ -603,6 +608,14 @@ impl World {
     fn let_go(&mut self, node: usize) {
         let now = self.time();
         let is_asked = self.asked.values().any(|asked| asked.node == node);
+        // One that is there is not to be missed, but where it may not have been heard yet, or its
+        // lease be over.
+        let stays = |(other, live): (usize, &Option<Live>)| {
+            let is_known = self.begun[other] + HEARD_WITHIN < self.now;
+            other != node && is_known && live.as_ref().is_some_and(|live| !live.is_leaving)
+        };
+        let may_miss = self.is_split || self.leases.is_some();
+        let was_missed = !may_miss && self.nodes.iter().enumerate().any(stays);
         let Some(live) = (self.nodes[node].as_mut()).filter(|live| live.is_leaving) else {
             return;
         };
@@ -610,7 +623,7 @@ impl World {
             return;
         }
         // Nobody was there to take what it had.
-        if live.node.stayers() == 0 {
+        if live.node.stayers() == 0 && !was_missed {
             self.keys.iter_mut().for_each(History::lose);
             self.lost_at = self.now;
         }
@@ -755,14 +768,18 @@ impl World {
                     false => (0, asked.node as u8),
                 };
                 let is_copy = usize::from(asked.claim.1) != asked.node;
-                if asked.at == self.now && is_copy {
+                // Its key was just removed: until it hears of that, it may show what is old.
+                let is_unaware = self.unaware[asked.node] > self.now;
+                if asked.at == self.now && (is_copy || is_unaware) {
                     match self.options.scheme {
+                        _ if !is_copy => {}
                         Scheme::Chain => self.counts.of_tails += 1,
                         Scheme::Ring => self.counts.of_neighbors += 1,
                         Scheme::Primary => self.counts.of_copies += 1,
                     }
                     let of = (asked.node, asked.claim);
-                    let read = history.read_copy(found, of, self.options.acked);
+                    let is_acked = self.options.acked && !is_unaware;
+                    let read = history.read_copy(found, of, is_acked);
                     read.unwrap_or_else(|wrong| panic!("a copy of {}: {wrong}", key(asked.key)));
                 } else if asked.at == self.now && !self.is_split {
                     let read = history.read(found, claim);

@@ -66,14 +66,14 @@ impl Node {
         local: &mut Local<'_, '_>,
         out: &mut Effects,
     ) {
-        let mut anew = 0;
-        if self.is_new_flush(flush) {
+        let (mut anew, present) = (0, self.present_life(flush));
+        if self.flushes.is_new(flush, present) {
             local.flush();
-            anew = self.flushes.said_by(flush);
+            anew = self.flushes.said_by(flush, present);
             let others = self.tell_flush(|link| link.write_flush(flush), local);
-            let unheard = others & !(1 << from);
+            let unheard = others & !(1 << from | anew);
             self.flushes.begin(flush, unheard, self.batch);
-        } else if self.flushes.is_early(flush, from) {
+        } else if self.flushes.is_early(flush, present, from) {
             match self.has_nothing() {
                 true => local.flush(),
                 false => anew = 1 << from,
@@ -87,7 +87,8 @@ impl Node {
 
     /// Another node has heard of this one. All that comes of it was written since.
     pub(super) fn flush_heard(&mut self, from: usize, flush: Flush, local: &mut Local<'_, '_>) {
-        if self.is_new_flush(flush) && self.has_nothing() {
+        let is_new = self.flushes.is_new(flush, self.present_life(flush));
+        if is_new && self.has_nothing() {
             local.flush();
             let heard = Message::Heard(flush);
             self.tell_flush(|link| link.write(|out| heard.write(out)), local);
@@ -125,11 +126,10 @@ impl Node {
         }
     }
 
-    /// Whether this node has not heard of a flush yet.
-    fn is_new_flush(&self, flush: Flush) -> bool {
+    /// Which life is there of the node at which a flush was said; 0: none is known.
+    fn present_life(&self, flush: Flush) -> u64 {
         let by = self.peers.get(usize::from(flush.by));
-        let present = by.map_or(0, |by| life(by.session));
-        self.flushes.is_new(flush, present)
+        by.map_or(0, |by| life(by.session))
     }
 
     /// Whether nothing that it has will count: what it is sent comes when it is ready.

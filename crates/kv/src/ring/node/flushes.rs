@@ -143,21 +143,29 @@ impl Flushes {
         *last < place(flush) || is_of_another && life(flush.life) == present
     }
 
-    /// The nodes that said it, or one behind it, a bit each.
-    pub(super) fn said_by(&self, flush: Flush) -> u64 {
-        let has_said = |(of, last): (&(usize, u8), &(u64, u32))| {
-            (of.1 == flush.by && *last >= place(flush)).then_some(1_u64 << of.0)
-        };
-        let said = self.since.iter().filter_map(has_said);
-        said.fold(0, |set, node| set | node)
+    /// The nodes that said it, or one behind it, a bit each, where this life of the node at which
+    /// it was said is there: what was said in others of its lives was before.
+    pub(super) fn said_by(&self, flush: Flush, present: u64) -> u64 {
+        let of_it = self.since.iter().filter(|((_, by), _)| *by == flush.by);
+        let has_said = of_it.filter(|(_, last)| {
+            let is_of_another = life(last.0) != life(flush.life);
+            **last >= place(flush) && !(is_of_another && life(flush.life) == present)
+        });
+        has_said.fold(0, |set, ((node, _), _)| set | 1 << node)
+    }
+
+    /// Whether a node is yet to say one that this node said: then it drops all that it has when it
+    /// hears of it, and what came of it since stays here.
+    pub(super) fn is_unheard_by(&self, node: usize) -> bool {
+        self.open.iter().any(|open| open.unheard & 1 << node != 0)
     }
 
     /// Whether this node took a flush for heard that was not said, and another says it now, who had
     /// not heard.
-    pub(super) fn is_early(&self, flush: Flush, from: usize) -> bool {
+    pub(super) fn is_early(&self, flush: Flush, present: u64, from: usize) -> bool {
         let early = self.early.get(&flush.by);
         let is_early = early.is_some_and(|last| place(flush) <= *last);
-        is_early && self.said_by(flush) & 1 << from == 0
+        is_early && self.said_by(flush, present) & 1 << from == 0
     }
 
     /// One that was not said here counts as heard. Others are told so with a batch.
@@ -167,11 +175,10 @@ impl Flushes {
         self.early.insert(flush.by, place(flush));
     }
 
-    /// A new flush is said with a batch; these others are to say it, too.
-    pub(super) fn begin(&mut self, flush: Flush, others: u64, batch: u64) {
+    /// A new flush is said with a batch; these others, a bit each, are to say it, too.
+    pub(super) fn begin(&mut self, flush: Flush, unheard: u64, batch: u64) {
         self.take_for_heard(flush, batch);
         self.early.remove(&flush.by);
-        let unheard = others & !self.said_by(flush);
         match self.open.iter_mut().find(|open| open.flush.by == flush.by) {
             // Keys that came before the one before it go with it, too.
             Some(open) => (open.flush, open.unheard) = (flush, unheard),
@@ -199,7 +206,11 @@ impl Flushes {
     /// that is: the keys that came of it before.
     pub(super) fn said(&mut self, flush: Flush, by: usize) -> Vec<Vec<u8>> {
         let since = self.since.entry((by, flush.by)).or_default();
-        *since = (*since).max(place(flush));
+        // Of another life it is the later one, however that looks.
+        let is_of_another = life(since.0) != life(flush.life);
+        if is_of_another || *since < place(flush) {
+            *since = place(flush);
+        }
         let Some(open) = (self.open.iter_mut()).find(|open| open.flush.by == flush.by) else {
             return Vec::new();
         };

@@ -138,6 +138,7 @@ impl Node {
     /// A node was heard that knows of this one's session.
     pub(super) fn met(&mut self, node: usize) {
         self.lease.unmet &= !(1 << node);
+        self.peers[node].has_known = true;
     }
 
     /// Until when this node may confirm writes.
@@ -213,16 +214,27 @@ impl Node {
         !stood_still && self.may_write_until() > now
     }
 
-    /// Whether this node knows the others: it heard them, or looked for them for long enough; with
-    /// a lease, they know of it.
+    /// Whether this node knows the others: it heard them, and those that are there know of it, or
+    /// it looked for them for long enough; with a lease, they know of it. One that does not may
+    /// count an earlier life of this node, and take what that served when it misses it: it would
+    /// not hear that this one serves it.
     pub(super) fn knows_others(&self, now: Time) -> bool {
         if self.options.lease.is_some() {
             return self.lease.unmet == 0;
         }
+        // Who was not there when this node had looked for it is not looked for again after a pause,
+        // but may have spoken meanwhile.
+        let lasts = match self.has_settled {
+            true => self.options.dead_after,
+            false => self.options.settled_after,
+        };
         let looks = now.since(self.started.max(self.looks_since));
         let mut others = self.others();
-        let heard_all = others.all(|node| self.peers[node].last_session != 0);
-        heard_all || looks >= self.options.settled_after
+        let knows_all = others.all(|node| {
+            let peer = &self.peers[node];
+            peer.has_known || peer.last_session != 0 && peer.session == 0
+        });
+        knows_all || looks >= lasts
     }
 
     /// Whether enough is known of the others to take what nobody serves. At the start, others may
@@ -240,12 +252,20 @@ impl Node {
                 || self.others().all(is_heard) && self.may_write_until() > now)
     }
 
-    /// This node begins to serve what a member may have that it does not hear: with a lease, that
-    /// one is there, and nothing is confirmed before it was told, or has given up by itself.
+    /// This node begins to serve what a member may have that it does not hear, and nothing is
+    /// confirmed before that one was told, or has given up by itself. With a lease, it is there; of
+    /// a file it may be if another life of it speaks, which does not count here yet: another node
+    /// may have met it, and sent it what it served.
     pub(super) fn await_members(&mut self) {
-        if self.options.lease.is_some() {
-            self.await_told(self.roster.members() & !self.alive(), self.looked_at);
-        }
+        let (now, lasts) = (self.looked_at, self.options.dead_after);
+        let may_be_there = |node: &usize| {
+            let second = self.peers[*node].second;
+            let speaks = second.is_some_and(|second| now.since(second.heard) < lasts);
+            !self.is_alive(*node) && (speaks || self.options.lease.is_some())
+        };
+        let awaited = self.others().filter(may_be_there);
+        let awaited = awaited.fold(0, |set, node| set | 1 << node);
+        self.await_told(awaited, now);
     }
 
     /// Nothing is confirmed before these nodes are told what they have, which they are when they

@@ -6,6 +6,11 @@ use super::super::wire::{Of, Stay};
 use super::reached::{Leg, Reached};
 use super::{Node, Sync, bits};
 use rhythm_net::Time;
+use std::time::Duration;
+
+/// For how long one that was there, and did not say that it leaves, may be back: it was silent for
+/// a moment, or begins anew.
+const BACK_WITHIN: Duration = Duration::from_secs(5);
 
 impl Node {
     /// From now on this node leaves. [`has_left`](Self::has_left) says when clients may go, and
@@ -38,10 +43,23 @@ impl Node {
     }
 
     /// Whether nobody would miss it: what it served others serve, and have copies of. So it is,
-    /// too, where nobody is there who stays.
+    /// too, where nobody is there who stays, nor was lately.
     pub fn has_left(&self, now: Time) -> bool {
-        let is_alone = self.stayers() == 0 && now.since(self.left_at) >= self.options.dead_after;
-        self.stay() != Stay::Stays && (self.complete == 0 || is_alone)
+        self.stay() != Stay::Stays && (self.complete == 0 || self.is_alone(now))
+    }
+
+    /// Whether there is nobody to give anything to. One who stays, and is not heard, is waited for:
+    /// it may have little yet of what only this node has. With leases one whose own is over is not.
+    fn is_alone(&self, now: Time) -> bool {
+        let may_be_back = |node: usize| {
+            let peer = &self.peers[node];
+            let since = peer.heard.max(self.looks_since);
+            let stays = self.leaving & 1 << node == 0 && !peer.has_ended;
+            stays && peer.last_session != 0 && now.since(since) < BACK_WITHIN
+        };
+        self.stayers() == 0
+            && now.since(self.left_at) >= self.options.dead_after
+            && !self.others().any(may_be_back)
     }
 
     /// Whether it serves nothing any more, though others may not have all copies yet.
@@ -130,5 +148,19 @@ mod tests {
         assert_eq!(steps((0, 1), (Leg::Looks, 1)), 1);
         assert_eq!(steps((0, 1), (Leg::Done, 0)), 1);
         assert_eq!(steps((0, 1), (Leg::Done, 0)), 0);
+    }
+
+    #[test]
+    fn who_is_lost_comes_further_again_a_few_times() {
+        let mut reached = Reached::default();
+        let mut comes = |node| {
+            let before = reached.steps;
+            reached.come((0, node), (Leg::Comes, 5));
+            reached.lose(1);
+            reached.steps - before
+        };
+        assert_eq!([1; 6].map(&mut comes), [1, 1, 1, 1, 0, 0]);
+        // Others are others.
+        assert_eq!([2; 2].map(&mut comes), [1, 0]);
     }
 }

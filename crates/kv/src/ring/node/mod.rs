@@ -32,8 +32,10 @@
 //!
 //! - In a ring of a file one that is not there may stand still, come back, and say that it has what
 //!   it had, when who served it is dead himself. So who serves a range renews his claim before he
-//!   confirms anything without such a node (`renew_without`), and what it has complete counts
-//!   less than what those have that know of it, as they are sent what is confirmed.
+//!   confirms anything without such a node (`renew_without`, and `begin_without` when he begins to
+//!   serve), and what it has complete counts less than what those have that know of it, as they
+//!   are sent what is confirmed. And a node takes nothing before those that are there know this
+//!   life of it (`knows_others`): they may take what the one before served.
 //!
 //! And the range is taken, where who served it is dead, by the first that says that it has it, one
 //! whose copy counts under the last epoch before all others; where nobody does, by the first that
@@ -74,6 +76,7 @@ mod reads;
 mod refused;
 mod status;
 mod sync;
+mod tenure;
 
 use super::local::Local;
 use super::roster::Roster;
@@ -114,6 +117,8 @@ pub struct Node {
     /// When this node last looked, and since when it does so without a long pause.
     looked_at: Time,
     looks_since: Time,
+    /// Whether it ever knew the others, or looked for them for long enough.
+    has_settled: bool,
     roster: Roster,
     /// The nodes that leave, a bit each, maybe this one among them.
     leaving: u64,
@@ -208,6 +213,7 @@ impl Node {
             ticked_at: now,
             looked_at: now,
             looks_since: now,
+            has_settled: false,
             roster,
             leaving: 0,
             left_at: now,
@@ -429,6 +435,7 @@ impl Node {
                 }
             }
         }
+        self.has_settled |= self.knows_others(now);
         self.flush_if_due(local);
         self.proceed(local, now);
         self.step(local, now);

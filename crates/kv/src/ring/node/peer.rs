@@ -61,6 +61,8 @@ pub(super) struct Peer {
     /// Another life of it that speaks, too; and one that is not heard for a while.
     pub(super) second: Option<Second>,
     pub(super) barred: Option<(u64, Time)>,
+    /// Whether it ever said that it knows this life of ours.
+    pub(super) has_known: bool,
     /// Since when it says that it does not know our session, and when it was last told so.
     pub(super) unheard: Option<Time>,
     pub(super) told_unheard: Option<Time>,
@@ -117,6 +119,7 @@ impl Peer {
             last_session: 0,
             second: None,
             barred: None,
+            has_known: false,
             unheard: None,
             told_unheard: None,
             is_deaf: false,

@@ -182,6 +182,7 @@ impl Node {
         }
         self.lose_reads_of(node);
         self.forget_told(node);
+        self.reached.lose(node);
         self.flushes.lose(node);
         self.forwards.lose(node, out);
     }

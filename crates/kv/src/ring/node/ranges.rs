@@ -11,8 +11,7 @@
 //! it is not begun, and until the other is told to serve it is taken back.
 //!
 //! Messages about a range bear the epoch of the claim under which they are said; those of an older
-//! claim than the receiver knows are late, and dropped. A claim that is renewed is no other one:
-//! what was said before is as good. It says that those whom its node does not reach are left out.
+//! claim than the receiver knows are late, and dropped (`tenure.rs`).
 
 use super::super::wire::{Claim, Message, Of};
 use super::effects::Effects;
@@ -23,11 +22,6 @@ use std::time::Duration;
 
 /// A fence that is not answered for so long is asked for again.
 const FENCE_AGAIN: Duration = Duration::from_secs(1);
-
-/// In a ring of a file, the epochs of one tenure: so often, but for one, a claim can be renewed.
-/// Who takes a range that was renewed more often than another knows has the higher claim, since
-/// that number stays.
-const TENURE: u64 = 1_000_000;
 
 impl Node {
     /// Whether this node serves a range. While it hands it over it does, but takes no commands.
@@ -67,80 +61,6 @@ impl Node {
         Of {
             range: range as u8,
             epoch: self.claims[range].epoch,
-        }
-    }
-
-    /// In which tenure an epoch is. With leases each is one.
-    fn tenure(&self, epoch: u64) -> u64 {
-        match self.options.lease {
-            None => epoch / TENURE,
-            Some(_) => epoch,
-        }
-    }
-
-    /// The epoch of the next tenure.
-    pub(super) fn next_tenure(&self, epoch: u64) -> u64 {
-        epoch.saturating_add(match self.options.lease {
-            None => TENURE,
-            Some(_) => 1,
-        })
-    }
-
-    /// Whether something is of the claim that is known, or was before that was renewed.
-    pub(super) fn is_of(&self, of: Of) -> bool {
-        let claim = self.claims.get(usize::from(of.range));
-        claim.is_some_and(|claim| self.tenure(claim.epoch) == self.tenure(of.epoch))
-    }
-
-    /// A node is given up that may say later that it has ranges that this one serves, or does not
-    /// know yet that it has not. Before anything is confirmed without it, those who have them know
-    /// that its copies do not count. With leases it gives them up by itself.
-    pub(super) fn renew_without(&mut self, node: usize) {
-        if self.options.lease.is_some() {
-            return;
-        }
-        let is_told = self.peers[node].link.confirmed().is_none();
-        let mut told = 0_u64;
-        for range in 0..self.ranges() {
-            let is_out = match self.syncs[range][node] {
-                Sync::None => true,
-                Sync::Out => is_told,
-                _ => false,
-            };
-            let can_renew = self.claims[range].epoch % TENURE < TENURE - 1;
-            if is_out || !can_renew || !self.serves(range) {
-                continue;
-            }
-            self.claims[range].epoch += 1;
-            let of = self.of(range);
-            self.counts[range] = of.epoch;
-            let others = self.alive() & !(1 << self.me | 1 << node);
-            for other in bits(others) {
-                if !matches!(self.syncs[range][other], Sync::None | Sync::Out) {
-                    let link = &mut self.peers[other].link;
-                    link.write(|out| Message::Counts(of).write(out));
-                    told |= 1 << other;
-                }
-            }
-        }
-        if told != 0 {
-            self.batch += 1;
-            self.renewed = self.batch;
-        }
-        for other in bits(told) {
-            self.peers[other].link.mark(self.batch);
-        }
-    }
-
-    /// Who serves a range says that this node is sent what is confirmed of it under an epoch. That
-    /// stays so until it is told of another: that the claim was renewed it may hear before it hears
-    /// whether it counts then, and who served the range may be dead by then.
-    pub(super) fn count_on(&mut self, from: usize, of: Of) {
-        let range = usize::from(of.range);
-        // What is known of a claim that was renewed since does not matter: who was told more has a
-        // greater epoch.
-        if self.follows(from, of) && self.options.lease.is_none() {
-            self.counts[range] = self.counts[range].max(of.epoch);
         }
     }
 
@@ -204,24 +124,14 @@ impl Node {
         self.leave_chain(range);
         if usize::from(claim.node) == self.me {
             for node in bits(self.alive() & !(1 << self.me)) {
-                self.syncs[range][node] = match self.is_behind(node, range) {
-                    true => Sync::None,
-                    false => Sync::Kept,
-                };
+                let keeps = !self.is_behind(node, range) && !self.flushes.is_unheard_by(node);
+                self.syncs[range][node] = if keeps { Sync::Kept } else { Sync::None };
             }
             if self.options.lease.is_none() {
-                self.counts[range] = claim.epoch;
+                self.begin_without(range);
             }
             self.await_members();
         }
-    }
-
-    /// Whether another says that it has a range, and may miss what this node has of it: it was
-    /// given up, and is there again, and who served the range died before he told it.
-    fn is_behind(&self, node: usize, range: usize) -> bool {
-        let peer = &self.peers[node];
-        let has = peer.complete & 1 << range != 0;
-        self.options.lease.is_none() && has && peer.counts[range] < self.counts[range]
     }
 
     /// What this node has of a range may miss what was confirmed since.
@@ -284,11 +194,12 @@ impl Node {
         let node = self.me as u8;
         self.flush_moved(range);
         self.adopt(range, Claim { epoch, node });
-        let (places, alive) = (self.peers.len(), self.alive());
-        for node in bits(complete).filter(|node| *node < places && alive & 1 << *node != 0) {
+        let have = bits(complete & self.alive() & !(1 << self.me));
+        let have = have.filter(|node| !self.flushes.is_unheard_by(*node));
+        let have = have.fold(0, |set, node| set | 1 << node);
+        self.say_counts(range, have);
+        for node in bits(have) {
             self.syncs[range][node] = Sync::Done;
-            let of = self.of(range);
-            (self.peers[node].link).write(|out| Message::Counts(of).write(out));
             self.let_read(range, node);
         }
     }
@@ -484,6 +395,13 @@ impl Node {
             let is_leased = self.options.lease.is_some() && self.is_member(to);
             if is_told && is_leased && !self.is_alive(to) {
                 return self.adopt(range, given);
+            }
+            if is_told && self.options.lease.is_none() {
+                // It may have taken it, and stand still before it said so: when it goes on, its
+                // claim is to be late, and what is confirmed here meanwhile to count.
+                let (epoch, node) = (self.next_tenure(given.epoch), self.me as u8);
+                self.adopt(range, Claim { epoch, node });
+                return self.aim(range);
             }
             // It is gone. Commands that came meanwhile waited, and are executed here.
             self.handing[range] = None;

@@ -1,5 +1,5 @@
 use super::super::super::wire::{Claim, Copy, Of};
-use super::super::super::{Effects, Options, Placement, Roster, Terms, View, wire};
+use super::super::super::{Effects, Options, Placement, Roster, SESSIONS, Terms, View, wire};
 use super::*;
 use crate::store::{Store, StoreOptions, Worker};
 use rhythm_net::Time;
@@ -209,4 +209,24 @@ fn who_says_a_flush_late_to_one_who_has_heard_sends_it_all_anew() {
         one.hears(0, Message::Flush(flush(0, 1)));
         assert!(one.node.is_alive(0));
     }
+}
+
+/// Its clock was set back, and it passes on what its life before said.
+#[test]
+fn what_an_earlier_life_said_is_not_behind_what_this_one_says() {
+    let of_life = |life: u64| Flush {
+        life: SESSIONS * life,
+        ..flush(0, 1)
+    };
+    let mut one = One::new(2);
+    one.knows([0, 1], 0);
+    one.node.peers[0].session = SESSIONS * 4 + 1;
+    one.hears(0, Message::Heard(of_life(5)));
+    one.hears(0, Message::Flush(of_life(4)));
+    assert!(one.node.is_alive(0));
+    assert_eq!(one.node.complete, 1);
+    // It is said once.
+    one.hears(0, Message::Put(OF, put(b"a")));
+    one.hears(1, Message::Flush(of_life(4)));
+    assert!(one.has(b"a") && !one.node.flushes.is_under_way());
 }

@@ -1,4 +1,5 @@
 use super::super::super::{Options, Placement, Roster, Terms, View};
+use super::super::tenure::TENURE;
 use super::*;
 use std::sync::Arc;
 
@@ -61,4 +62,93 @@ fn who_has_less_than_one_that_takes_a_range_is_told_that_it_is_old() {
     node.aim(0);
     assert_eq!(node.peers[2].link.confirmed(), Some(node.batch - 1));
     assert_eq!(node.peers[3].link.confirmed(), None);
+}
+
+/// He died, who had been given the range, before he told one of those that he counted on that it
+/// counts with him, too.
+#[test]
+fn who_was_not_told_yet_that_it_counts_keeps_what_it_has_unless_one_was_given_up_since() {
+    let placement = Placement::new(["a", "b", "c"].map(|name| (name, 1)));
+    let (terms, roster) = (Terms::new("node", []), Roster::round(3, 3));
+    let view = Arc::new(View::new(placement, 1));
+    let mut node = Node::new(terms, 1, Options::default(), view, roster, Time::ZERO);
+    let before = TENURE + 7;
+    node.complete = 1;
+    let peer = &mut node.peers[2];
+    (peer.session, peer.complete, peer.counts[0]) = (1, 1, before);
+    for (counts, is_behind) in [
+        (before, false),
+        (before + 1, true),
+        (before + TENURE, false),
+        (before + TENURE + 1, true),
+        (before + 2 * TENURE, true),
+    ] {
+        node.counts[0] = counts;
+        assert_eq!(node.is_behind(2, 0), is_behind, "{counts}");
+    }
+    // So who serves it without one that may have it has it look as if that one were given up.
+    let (epoch, me) = (before + TENURE, 1);
+    node.adopt(0, Claim { epoch, node: me });
+    assert_eq!(node.claims[0].epoch, epoch + 1);
+    node.peers[0].session = 1;
+    node.adopt(0, Claim { epoch, node: me });
+    assert_eq!(node.claims[0].epoch, epoch);
+}
+
+/// Another life of a node speaks, which is not met yet: another may have met it, and have sent it
+/// what it gives to this one.
+#[test]
+fn who_begins_to_serve_confirms_nothing_before_one_that_speaks_is_met() {
+    let placement = Placement::new(["a", "b", "c"].map(|name| (name, 1)));
+    let (terms, roster) = (Terms::new("node", []), Roster::round(3, 3));
+    let view = Arc::new(View::new(placement, 1));
+    let mut node = Node::new(terms, 1, Options::default(), view, roster, Time::ZERO);
+    let (now, me) = (Time::ZERO + Duration::from_secs(9), 1);
+    node.complete = 1;
+    node.look(now);
+    node.adopt(
+        0,
+        Claim {
+            epoch: TENURE,
+            node: me,
+        },
+    );
+    assert!(!node.holds_back(now));
+    node.hears_another(2, 5, now);
+    node.adopt(
+        0,
+        Claim {
+            epoch: 2 * TENURE,
+            node: me,
+        },
+    );
+    assert!(node.holds_back(now));
+    node.peers[2].session = 5;
+    assert!(!node.holds_back(now));
+}
+
+/// When it hears of a flush that this node said, it drops all that it has: also what it wrote
+/// since, and this node was sent.
+#[test]
+fn who_has_not_heard_of_a_flush_is_sent_all_anew_by_who_begins_to_serve() {
+    let placement = Placement::new(["a", "b", "c"].map(|name| (name, 1)));
+    let (terms, roster) = (Terms::new("node", []), Roster::round(3, 3));
+    let (view, me) = (Arc::new(View::new(placement, 1)), 1);
+    let mut node = Node::new(terms, 1, Options::default(), view, roster, Time::ZERO);
+    node.complete = 1;
+    for other in [0, 2] {
+        let peer = &mut node.peers[other];
+        (peer.session, peer.complete) = (1, 1);
+    }
+    let flush = node.flushes.next(me);
+    node.flushes.begin(flush, 1 << 2, 1);
+    let (epoch, me) = (TENURE, me as u8);
+    node.adopt(0, Claim { epoch, node: me });
+    assert_eq!(node.syncs[0], [Sync::Kept, Sync::None, Sync::None]);
+    // Whoever gives it the range may not know of that.
+    let (epoch, range) = (2 * TENURE, 0);
+    node.adopt(0, Claim { epoch, node: 0 });
+    node.serve(0, Of { range, epoch }, 0b101);
+    assert_eq!(node.claims[0].node, me);
+    assert_eq!(node.syncs[0], [Sync::Done, Sync::None, Sync::None]);
 }
