@@ -434,6 +434,7 @@ impl Node {
         self.step(local, now);
         self.tell_looks(now);
         self.note_reached();
+        self.forget_silent(now);
         self.look_outside(now);
         self.decide(now, out);
         self.chain_all(now, local);
