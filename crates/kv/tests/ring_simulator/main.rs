@@ -33,6 +33,7 @@ mod stall;
 mod streams;
 mod third;
 mod together;
+mod told;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -32,6 +32,9 @@ pub(crate) struct Ring {
     /// What one says to another is on its way, though it is heard.
     clogged: Option<(usize, usize)>,
     on_its_way: Vec<Vec<u8>>,
+    /// One who stands still before it says what a turn of its had it say, and that.
+    pub(crate) held: Option<usize>,
+    unsaid: Vec<(usize, Vec<u8>)>,
     /// Nodes that begin have clocks that were set back.
     pub(crate) is_set_back: bool,
     /// What became of clients' commands.
@@ -70,6 +73,8 @@ impl Ring {
             leases: [1, 2, 3],
             clogged: None,
             on_its_way: Vec::new(),
+            held: None,
+            unsaid: Vec::new(),
             is_set_back: false,
             done: Vec::new(),
         };
@@ -115,7 +120,9 @@ impl Ring {
         }
         self.done.extend(live.settle(now, &mut effects));
         for (to, frame) in live.outbound(&mut effects, now) {
-            if self.clogged == Some((node, to)) && has_messages(&frame) {
+            if self.held == Some(node) {
+                self.unsaid.push((to, frame));
+            } else if self.clogged == Some((node, to)) && has_messages(&frame) {
                 self.on_its_way.push(frame);
             } else if ![node, to].map(Some).contains(&self.apart) && self.deaf != Some((node, to)) {
                 self.unread[to].push(frame);
@@ -138,6 +145,13 @@ impl Ring {
     pub(crate) fn break_off(&mut self) {
         self.clogged = None;
         self.on_its_way.clear();
+    }
+
+    /// Who was held goes on, and says what it had to say.
+    pub(crate) fn say(&mut self) {
+        for (to, frame) in std::mem::take(&mut self.unsaid) {
+            self.unread[to].push(frame);
+        }
     }
 
     fn renew(&mut self) {

@@ -119,8 +119,7 @@ impl Node {
             self.peers[node].mine += 1;
             self.lose(node, now, out);
         }
-        // Who was to be given a range may have taken it.
-        self.handing.fill(None);
+        self.end_handings();
         for range in 0..self.ranges() {
             if usize::from(self.claims[range].node) != self.me {
                 self.may_miss(range);

@@ -474,14 +474,12 @@ impl Node {
             return;
         };
         let Handing { to, mut asked, .. } = handing;
-        let given = Claim {
-            epoch: self.next_tenure(self.claims[range].epoch),
-            node: to as u8,
-        };
+        let given = self.given(range, to);
         if self.syncs[range][to] != Sync::Done {
-            // It may serve it already, as long as it has its lease.
+            // It may serve it already, as long as it has its lease, and says so when it is there
+            // again, be it with another: what is confirmed here meanwhile is under a later claim.
             let is_told = matches!(handing.stage, HandingStage::Serve(_));
-            let is_leased = self.options.lease.is_some() && self.is_member(to);
+            let is_leased = self.options.lease.is_some();
             if is_told && is_leased && !self.is_alive(to) {
                 return self.adopt(range, given);
             }
@@ -524,6 +522,28 @@ impl Node {
             stage => stage,
         };
         self.handing[range] = Some(Handing { to, stage, asked });
+    }
+
+    /// The claim of a node that is given a range.
+    fn given(&self, range: usize, to: usize) -> Claim {
+        Claim {
+            epoch: self.next_tenure(self.claims[range].epoch),
+            node: to as u8,
+        }
+    }
+
+    /// This node's lease was over. Whoever was told to serve a range of its may have taken it: he
+    /// says so, or is waited for, as any other who claims what nobody serves.
+    pub(super) fn end_handings(&mut self) {
+        for range in 0..self.ranges() {
+            if let Some(Handing { to, stage, .. }) = self.handing[range].take()
+                && matches!(stage, HandingStage::Serve(_))
+            {
+                let given = self.given(range, to);
+                self.may_miss(range);
+                self.adopt(range, given);
+            }
+        }
     }
 
     /// Whether it will not be long until a range is handed to a node, or that cannot be taken back
