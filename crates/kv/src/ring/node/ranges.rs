@@ -8,7 +8,8 @@
 //! ```
 //!
 //! That takes a moment, in which nobody serves the range. Where one that is waited for may be dead
-//! it is not begun, and until the other is told to serve it is taken back.
+//! it is not begun, and until the other is told to serve it is taken back, and tried again after a
+//! pause: one that answers now and then would have the range served by nobody half of the time.
 //!
 //! Messages about a range bear the epoch of the claim under which they are said; those of an older
 //! claim than the receiver knows are late, and dropped. A claim that is renewed is no other one:
@@ -16,7 +17,7 @@
 
 use super::super::wire::{Claim, Message, Of};
 use super::effects::Effects;
-use super::progress::{Handing, HandingStage, Sync};
+use super::progress::{Handing, HandingStage, Pause, Sync};
 use super::{Node, bits};
 use rhythm_net::Time;
 use std::time::Duration;
@@ -198,6 +199,7 @@ impl Node {
         self.stop_reading(range);
         self.claims[range] = claim;
         self.handing[range] = None;
+        self.pauses[range] = Pause::default();
         self.incoming[range] = None;
         self.targets[range] = 0;
         self.syncs[range].fill(Sync::None);
@@ -464,8 +466,8 @@ impl Node {
             .find(|node| self.syncs[range][*node] == Sync::Done);
         let Some(handing) = self.handing[range] else {
             // Who gets it would not know that one may show what he served: this node waits.
-            let is_unshown = now >= self.shown_until;
-            if let Some(to) = to.filter(|to| is_unshown && self.is_soon_handed(*to, None, now)) {
+            let may = now >= self.shown_until.max(self.pauses[range].until);
+            if let Some(to) = to.filter(|to| may && self.is_soon_handed(*to, None, now)) {
                 self.fences += 1;
                 let (stage, asked) = (HandingStage::Fence(self.fences), now);
                 self.handing[range] = Some(Handing { to, stage, asked });
@@ -490,6 +492,7 @@ impl Node {
         let stage = match handing.stage {
             stage if !self.is_soon_handed(to, Some(stage), now) => {
                 self.handing[range] = None;
+                self.pauses[range].begin(now);
                 return;
             }
             // A worker may have panicked, and what it was asked is lost.
