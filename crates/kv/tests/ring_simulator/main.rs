@@ -19,6 +19,7 @@ mod disputed;
 mod flush;
 mod history;
 mod in_doubt;
+mod late;
 mod leases;
 mod leave;
 mod left_out;

@@ -76,6 +76,8 @@ pub(super) struct Incoming {
     /// What was put here before this second is not of it.
     pub(super) since: u32,
     pub(super) stage: IncomingStage,
+    /// A worker wrote something there that cannot be told from what comes: it is to come anew.
+    pub(super) is_spoilt: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -192,8 +192,9 @@ impl Node {
     /// From now on this claim counts.
     fn adopt(&mut self, range: usize, claim: Claim) {
         if self.wrote & 1 << range != 0 {
-            // Workers may have until now.
-            self.touched[range] = self.second;
+            // Workers may have until now, by clocks that may show the next second, as they may have
+            // read.
+            self.touched[range] = self.touched[range].max(self.second + 1);
             self.wrote &= !(1 << range);
         }
         self.stop_reading(range);
