@@ -152,6 +152,12 @@ impl Flushes {
         said.fold(0, |set, node| set | node)
     }
 
+    /// Whether this node has heard of a flush of which another has not said that it did: it may
+    /// yet, or have missed it.
+    pub(super) fn is_ahead_of(&self, node: usize) -> bool {
+        (self.heard()).any(|flush| self.said_by(flush) & 1 << node == 0)
+    }
+
     /// Whether this node took a flush for heard that was not said, and another says it now, who had
     /// not heard.
     pub(super) fn is_early(&self, flush: Flush, from: usize) -> bool {

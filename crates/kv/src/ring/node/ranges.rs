@@ -174,7 +174,7 @@ impl Node {
             // here, as of the lower claim.
             self.may_miss(range);
         }
-        self.flush_moved(range);
+        self.flush_moved(range, claim.node.into());
         self.adopt(range, claim);
     }
 
@@ -285,7 +285,7 @@ impl Node {
             "this node was given a range, and serves it"
         );
         let node = self.me as u8;
-        self.flush_moved(range);
+        self.flush_moved(range, self.me);
         self.adopt(range, Claim { epoch, node });
         let (places, alive) = (self.peers.len(), self.alive());
         for node in bits(complete).filter(|node| *node < places && alive & 1 << *node != 0) {
