@@ -1,5 +1,5 @@
-//! With leases, a node is told to serve a range, and stands still before it says that it does, until
-//! its lease is over: what is confirmed meanwhile is there when it goes on, with another.
+//! With leases, a node is told to serve a range, and stands still before it says that it does,
+//! until its lease is over: what is confirmed meanwhile is there when it goes on, with another.
 
 use crate::cluster::Op;
 use crate::stall::{NODES, Ring};

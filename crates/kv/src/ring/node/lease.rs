@@ -22,8 +22,9 @@
 //!    speaks on to those it knew: what nobody else has they do not begin with nothing meanwhile
 //!    (`outside.rs`).
 //! 6. One that was told to serve a range may do so as long as it has its lease, heard or not: who
-//!    told it does not go on. When that lease is over, or his own, the range is the other's yet, who
-//!    is away: whoever takes it does so by a claim above that, which counts when the other is back.
+//!    told it does not go on. When that lease is over, or his own, the range is the other's yet,
+//!    who is away: whoever takes it does so by a claim above that, which counts when the other is
+//!    back.
 
 use super::super::members::Lease;
 use super::{Effects, Node, Roster, Sync, Waiter, bits};
