@@ -242,6 +242,14 @@ impl Live {
         (done, count)
     }
 
+    /// A worker does this in a turn that began when its node served the key's range, whoever does
+    /// by now. Its clock shows a second so much later than its node's did.
+    pub(crate) fn does_late(&mut self, op: Op, number: usize, later: u32, now: Time) {
+        let (second, mut written) = (self.second(now) + later, Written::default());
+        execute(op, number, second, &mut self.store.pin(), &mut written);
+        self.hand(&mut written, &mut Vec::new(), &mut Vec::new());
+    }
+
     /// A client has all items go in so many seconds; 0: now.
     pub(crate) fn flush_in(&mut self, seconds: u32) {
         self.tickets += 1;

@@ -190,3 +190,34 @@ fn one_that_is_said_by_a_node_whose_clock_was_set_back_is_new() {
         assert_eq!([0, 1, 2].map(|node| ring.value(node, key)), [None; NODES]);
     }
 }
+
+/// It hears that another has heard, before it has anything, and is given what it is to serve by one
+/// who has not.
+#[test]
+fn what_one_that_began_was_given_by_one_who_had_not_heard_is_on_all_nodes() {
+    let mut ring = ring(Scheme::Ring);
+    let of_1 = ring.key_of(1);
+    ring.apart = Some(1);
+    ring.pass(1000, None, |_| {});
+    ring.set(2, of_1, 1);
+    ring.clog(0, 2);
+    ring.nodes[0].flush_in(0);
+    ring.pass(50, None, |_| {});
+    assert_eq!([0, 2].map(|node| ring.value(node, of_1)), [None, Some(1)]);
+    ring.begin_anew(1);
+    ring.apart = None;
+    while ring.nodes[1].node.claim(1).node != 1 || !ring.has(1, 1) {
+        ring.pass(10, None, |_| {});
+    }
+    ring.pass(5000, None, |_| {});
+    let [first, rest @ ..] = [1, 0, 2].map(|node| ring.value(node, of_1));
+    assert_eq!(rest, [first; 2]);
+    ring.clear();
+    ring.pass(5000, None, |_| {});
+    let [first, rest @ ..] = [1, 0, 2].map(|node| ring.value(node, of_1));
+    assert_eq!(rest, [first; 2]);
+    ring.set(1, of_1, 3);
+    ring.pass(100, None, |_| {});
+    let values = [0, 1, 2].map(|node| ring.value(node, of_1));
+    assert_eq!(values, [Some(3); NODES]);
+}

@@ -20,6 +20,7 @@ mod flush;
 mod handed;
 mod history;
 mod in_doubt;
+mod late;
 mod leases;
 mod leave;
 mod left_out;
@@ -35,6 +36,7 @@ mod stall;
 mod streams;
 mod third;
 mod together;
+mod told;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,6 +1,7 @@
 //! etcd is away for longer than a lease, or comes back with nothing: all leases end, though all
 //! nodes are there, and one after the other has another.
 
+use crate::cluster::Op;
 use crate::stall::{NODES, Ring};
 use rhythm_kv::ring::Options;
 use std::time::Duration;
@@ -153,4 +154,40 @@ fn what_only_the_dead_had_is_begun_anew() {
     assert_ne!(of.server_now(0), of.server);
     let server = of.server_now(0);
     of.ring.set(server, of.key, 8);
+}
+
+/// A node was let go, and others took what it served, before these lose their leases, too.
+#[test]
+fn what_is_shown_without_a_lease_is_not_old_where_one_that_was_let_go_is_back() {
+    let shown = |of: &mut Served| {
+        let (now, copy) = (of.ring.time(), of.copy);
+        let (done, _) = of.ring.nodes[copy].ask(&[(1, Op::Get, of.key)], now);
+        done.first().map(|(_, found)| *found)
+    };
+    // One that died long ago takes nobody's word away; nor does one that died just now.
+    for dead_for in [2 * LASTS, LASTS + 100] {
+        let mut of = Served::new();
+        of.ring.apart = Some(of.server);
+        of.ring.pass(LASTS, None, |_| {});
+        of.ring.expire(of.server);
+        of.ring.pass(dead_for - LASTS, None, |_| {});
+        of.ring.lose_etcd();
+        of.ring.pass(10 * LASTS, None, |_| {});
+        assert_eq!(of.server_now(of.copy), of.copy);
+        assert_eq!(shown(&mut of), Some(Ok(Some(7))), "{dead_for}");
+    }
+    // One that is cut from etcd speaks, and has another lease when the others have none.
+    let mut of = Served::new();
+    of.ring.expire(of.server);
+    of.ring.pass(2 * LASTS, None, |_| {});
+    assert_eq!(of.server_now(of.copy), of.copy);
+    assert_eq!(shown(&mut of), Some(Ok(Some(7))));
+    of.ring.lose_etcd();
+    of.ring.pass(2 * LASTS, None, |_| {});
+    of.ring.register(of.server);
+    of.ring.pass(100, None, |_| {});
+    of.ring.set(of.server, of.key, 8);
+    assert_eq!(shown(&mut of), None, "it waits");
+    of.ring.pass(10 * LASTS, None, |_| {});
+    assert_eq!(shown(&mut of), None, "it waits");
 }

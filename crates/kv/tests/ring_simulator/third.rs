@@ -110,6 +110,24 @@ fn a_range_that_is_given_away_is_taken_back_when_a_third_node_may_be_dead() {
     assert!(of.serves(of.first));
 }
 
+/// It has a turn once a second, and acknowledges what it was sent then.
+#[test]
+fn a_range_is_seldom_withdrawn_to_be_given_away_while_a_third_node_is_slow() {
+    let mut of = Back::new();
+    of.ring.clear();
+    let mut withdrawn = 0;
+    for write in 1..6000 {
+        let still = (write % 100 != 0).then_some(of.third);
+        withdrawn += u64::from(!of.is_served(write));
+        of.ring.pass(10, still, |_| {});
+    }
+    assert!(of.is_copied() && of.serves(of.server));
+    // In steps of 10 ms: each try is half a second, of this minute.
+    assert!((50..=350).contains(&withdrawn), "{withdrawn}");
+    of.ring.pass(40_000, None, |_| {});
+    assert!(of.serves(of.first));
+}
+
 /// Both begin with nothing, and one of them is sent what it is to have first, or both by one walk.
 #[test]
 fn one_that_takes_nothing_does_not_keep_another_from_being_sent_what_it_is_to_have() {

@@ -15,7 +15,9 @@
 //! other is not what it would be: they begin anew.
 //!
 //! Keys that came of who served a range, and had not heard yet, are gone when another serves it:
-//! all who have copies drop them then, and so does that one, before anybody writes them again.
+//! all who have copies drop them then, and so does that one, before anybody writes them again. But
+//! one that had nothing when it heard has them all, and knows of none: so who has a copy then is
+//! sent it anew by that one, whichever it is. What stays is as that one has it.
 //!
 //! What is written while a flush is under way may be gone with it or not; all nodes agree on that.
 //!
@@ -107,9 +109,18 @@ impl Node {
         }
     }
 
-    /// Another serves a range: what this node waits for before it drops keys of it may be said when
-    /// they are written again.
-    pub(super) fn flush_moved(&mut self, range: usize) {
+    /// A node serves a range, maybe this one, that another served until now. What this node waits
+    /// for before it drops keys of it may be said when they are written again. Where who gave the
+    /// range away has not heard of a flush, who serves it now may keep what that one had, or not:
+    /// whoever has a copy is sent it anew.
+    pub(super) fn flush_moved(&mut self, range: usize, to: usize) {
+        let from = self
+            .server(range)
+            .filter(|from| ![self.me, to].contains(from));
+        let has_more = |from| (self.flushes).is_ahead_of(from, |flush| self.present_life(flush));
+        if to != self.me && from.is_some_and(has_more) {
+            self.may_miss(range);
+        }
         let keys = self.take_flushed(range);
         self.flushes.drop_soon(keys);
     }

@@ -160,6 +160,13 @@ impl Flushes {
         self.open.iter().any(|open| open.unheard & 1 << node != 0)
     }
 
+    /// Whether this node has heard of a flush of which another has not said that it did: it may
+    /// yet, or have missed it. `present` tells which life of the node at which one was said is
+    /// there.
+    pub(super) fn is_ahead_of(&self, node: usize, present: impl Fn(Flush) -> u64) -> bool {
+        (self.heard()).any(|flush| self.said_by(flush, present(flush)) & 1 << node == 0)
+    }
+
     /// Whether this node took a flush for heard that was not said, and another says it now, who had
     /// not heard.
     pub(super) fn is_early(&self, flush: Flush, present: u64, from: usize) -> bool {

@@ -14,13 +14,17 @@
 //! 4. A node whose lease may be over shows what it serves as long as it hears that all others hear
 //!    it: until then none of them knows that its lease is over. Who takes a range confirms nothing
 //!    of it for as long as that counts. So no read finds less than what was confirmed before, and
-//!    where etcd is gone, and nobody else, all can be read.
+//!    where etcd is gone, and nobody else, all can be read. Not so while one may be alive whose
+//!    lease was over before, and who was let go: he may have another of which this node, cut from
+//!    etcd, does not hear, nor he of this node.
 //! 5. One that is in the roster no more, though its lease is there, as when somebody removed its
 //!    key, is as one without a lease: others take what it serves as soon as they hear of it. It
 //!    speaks on to those it knew: what nobody else has they do not begin with nothing meanwhile
 //!    (`outside.rs`).
 //! 6. One that was told to serve a range may do so as long as it has its lease, heard or not: who
-//!    told it does not go on.
+//!    told it does not go on. When that lease is over, or his own, the range is the other's yet,
+//!    who is away: whoever takes it does so by a claim above that, which counts when the other is
+//!    back.
 
 use super::super::members::Lease;
 use super::{Effects, Node, Roster, Sync, Waiter, bits};
@@ -120,8 +124,7 @@ impl Node {
             self.peers[node].mine += 1;
             self.lose(node, now, out);
         }
-        // Who was to be given a range may have taken it.
-        self.handing.fill(None);
+        self.end_handings();
         for range in 0..self.ranges() {
             if usize::from(self.claims[range].node) != self.me {
                 self.may_miss(range);
@@ -155,10 +158,13 @@ impl Node {
     /// Who takes it hears this node no more by then, nor does anybody else whom the taker knows:
     /// one that came when this node's lease was over serves nothing before all others know of it.
     /// So it is not served elsewhere before the first of those that this node knows does not hear
-    /// it, be that the taker or another. One who knows no others cannot ask.
+    /// it, be that the taker or another. One who knows no others cannot ask. Nor can one who let
+    /// somebody go that may be alive (`outside.rs`): that one may have another lease by now, know
+    /// nothing of this node, and go on with what it served before.
     pub(super) fn serves_until(&self) -> Time {
+        let is_one_outside = self.peers.iter().any(|peer| peer.outside.is_some());
         let heard = self.others().map(|node| self.peers[node].heard_me).min();
-        let heard = heard.filter(|at| *at > Time::ZERO);
+        let heard = heard.filter(|at| *at > Time::ZERO && !is_one_outside);
         let by_others = heard.map_or(Time::ZERO, |at| at + self.shown_for());
         by_others.max(self.may_write_until())
     }

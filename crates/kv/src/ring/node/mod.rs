@@ -91,7 +91,7 @@ pub use options::Options;
 use peer::Peer;
 pub use peer::SESSIONS;
 pub(super) use peer::life;
-use progress::{Handing, Incoming, OwnLease, Pass, Refused, Sync, Waiter};
+use progress::{Handing, Incoming, OwnLease, Pass, Pause, Refused, Sync, Waiter};
 use queue::Queue;
 use reached::Reached;
 use rhythm_net::Time;
@@ -152,6 +152,7 @@ pub struct Node {
     targets: Vec<u64>,
     syncs: Vec<Vec<Sync>>,
     handing: Vec<Option<Handing>>,
+    pauses: Vec<Pause>,
     /// Of ranges that it gets.
     incoming: Vec<Option<Incoming>>,
     pass: Pass,
@@ -234,6 +235,7 @@ impl Node {
             targets: vec![0; ranges],
             syncs: vec![vec![Sync::None; nodes]; ranges],
             handing: vec![None; ranges],
+            pauses: vec![Pause::default(); ranges],
             incoming: vec![None; ranges],
             pass: Pass::default(),
             caught_up: 0,
@@ -441,6 +443,7 @@ impl Node {
         self.step(local, now);
         self.tell_looks(now);
         self.note_reached();
+        self.forget_silent(now);
         self.look_outside(now);
         self.decide(now, out);
         self.chain_all(now, local);

@@ -48,6 +48,20 @@ impl Node {
         });
     }
 
+    /// Forgets those who are in the roster no more and were silent for the length of a lease while
+    /// this node has its own: they are dead. Had they another lease, or none, they would speak.
+    pub(super) fn forget_silent(&mut self, now: Time) {
+        let has_lease = self.may_write_until() > now;
+        let Some(lease) = self.options.lease.filter(|_| has_lease) else {
+            return;
+        };
+        let looks_since = self.looks_since;
+        for peer in &mut self.peers {
+            let is_silent = |of: &mut Outside| now.since(of.heard.max(looks_since)) >= lease;
+            peer.outside.take_if(is_silent);
+        }
+    }
+
     /// Whether a range that nobody serves waits for one who is not in the roster.
     pub(super) fn awaits(&self, range: usize, now: Time) -> bool {
         let Some(lease) = self.options.lease.filter(|_| !self.most_worth(range).0) else {

@@ -4,6 +4,7 @@ use super::super::ticket::Ticket;
 use super::super::wire::Of;
 use super::effects::Origin;
 use rhythm_net::Time;
+use std::time::Duration;
 
 /// A range that is being handed over.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,26 @@ pub(super) enum HandingStage {
     Flush(u64),
     /// Until the other has this batch, it does not serve.
     Serve(u64),
+}
+
+/// How long a range is not handed over after that was begun and taken back, as somebody was not
+/// heard who was to know: nobody serves the range while it is tried. Each time that is twice as
+/// long.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pause {
+    pub(super) until: Time,
+    lasts: Duration,
+}
+
+impl Pause {
+    const FIRST: Duration = Duration::from_secs(1);
+    const LAST: Duration = Duration::from_secs(32);
+
+    /// It was taken back now.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.lasts = (2 * self.lasts).clamp(Pause::FIRST, Pause::LAST);
+        self.until = now + self.lasts;
+    }
 }
 
 /// How far a target is with a range that this node serves.
@@ -55,6 +76,8 @@ pub(super) struct Incoming {
     /// What was put here before this second is not of it.
     pub(super) since: u32,
     pub(super) stage: IncomingStage,
+    /// A worker wrote something there that cannot be told from what comes: it is to come anew.
+    pub(super) is_spoilt: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,14 +8,15 @@
 //! ```
 //!
 //! That takes a moment, in which nobody serves the range. Where one that is waited for may be dead
-//! it is not begun, and until the other is told to serve it is taken back.
+//! it is not begun, and until the other is told to serve it is taken back, and tried again after a
+//! pause: one that answers now and then would have the range served by nobody half of the time.
 //!
 //! Messages about a range bear the epoch of the claim under which they are said; those of an older
 //! claim than the receiver knows are late, and dropped (`tenure.rs`).
 
 use super::super::wire::{Claim, Message, Of};
 use super::effects::Effects;
-use super::progress::{Handing, HandingStage, Sync};
+use super::progress::{Handing, HandingStage, Pause, Sync};
 use super::{Node, bits};
 use rhythm_net::Time;
 use std::time::Duration;
@@ -93,7 +94,7 @@ impl Node {
             // here, as of the lower claim.
             self.may_miss(range);
         }
-        self.flush_moved(range);
+        self.flush_moved(range, claim.node.into());
         self.adopt(range, claim);
     }
 
@@ -111,13 +112,15 @@ impl Node {
     /// From now on this claim counts.
     fn adopt(&mut self, range: usize, claim: Claim) {
         if self.wrote & 1 << range != 0 {
-            // Workers may have until now.
-            self.touched[range] = self.second;
+            // Workers may have until now, by clocks that may show the next second, as they may have
+            // read.
+            self.touched[range] = self.touched[range].max(self.second + 1);
             self.wrote &= !(1 << range);
         }
         self.stop_reading(range);
         self.claims[range] = claim;
         self.handing[range] = None;
+        self.pauses[range] = Pause::default();
         self.incoming[range] = None;
         self.targets[range] = 0;
         self.syncs[range].fill(Sync::None);
@@ -192,7 +195,7 @@ impl Node {
             "this node was given a range, and serves it"
         );
         let node = self.me as u8;
-        self.flush_moved(range);
+        self.flush_moved(range, self.me);
         self.adopt(range, Claim { epoch, node });
         let have = bits(complete & self.alive() & !(1 << self.me));
         let have = have.filter(|node| !self.flushes.is_unheard_by(*node));
@@ -375,8 +378,8 @@ impl Node {
             .find(|node| self.syncs[range][*node] == Sync::Done);
         let Some(handing) = self.handing[range] else {
             // Who gets it would not know that one may show what he served: this node waits.
-            let is_unshown = now >= self.shown_until;
-            if let Some(to) = to.filter(|to| is_unshown && self.is_soon_handed(*to, None, now)) {
+            let may = now >= self.shown_until.max(self.pauses[range].until);
+            if let Some(to) = to.filter(|to| may && self.is_soon_handed(*to, None, now)) {
                 self.fences += 1;
                 let (stage, asked) = (HandingStage::Fence(self.fences), now);
                 self.handing[range] = Some(Handing { to, stage, asked });
@@ -385,14 +388,12 @@ impl Node {
             return;
         };
         let Handing { to, mut asked, .. } = handing;
-        let given = Claim {
-            epoch: self.next_tenure(self.claims[range].epoch),
-            node: to as u8,
-        };
+        let given = self.given(range, to);
         if self.syncs[range][to] != Sync::Done {
-            // It may serve it already, as long as it has its lease.
+            // It may serve it already, as long as it has its lease, and says so when it is there
+            // again, be it with another: what is confirmed here meanwhile is under a later claim.
             let is_told = matches!(handing.stage, HandingStage::Serve(_));
-            let is_leased = self.options.lease.is_some() && self.is_member(to);
+            let is_leased = self.options.lease.is_some();
             if is_told && is_leased && !self.is_alive(to) {
                 return self.adopt(range, given);
             }
@@ -410,6 +411,7 @@ impl Node {
         let stage = match handing.stage {
             stage if !self.is_soon_handed(to, Some(stage), now) => {
                 self.handing[range] = None;
+                self.pauses[range].begin(now);
                 return;
             }
             // A worker may have panicked, and what it was asked is lost.
@@ -442,6 +444,28 @@ impl Node {
             stage => stage,
         };
         self.handing[range] = Some(Handing { to, stage, asked });
+    }
+
+    /// The claim of a node that is given a range.
+    fn given(&self, range: usize, to: usize) -> Claim {
+        Claim {
+            epoch: self.next_tenure(self.claims[range].epoch),
+            node: to as u8,
+        }
+    }
+
+    /// This node's lease was over. Whoever was told to serve a range of its may have taken it: he
+    /// says so, or is waited for, as any other who claims what nobody serves.
+    pub(super) fn end_handings(&mut self) {
+        for range in 0..self.ranges() {
+            if let Some(Handing { to, stage, .. }) = self.handing[range].take()
+                && matches!(stage, HandingStage::Serve(_))
+            {
+                let given = self.given(range, to);
+                self.may_miss(range);
+                self.adopt(range, given);
+            }
+        }
     }
 
     /// Whether it will not be long until a range is handed to a node, or that cannot be taken back

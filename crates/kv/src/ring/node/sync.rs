@@ -57,6 +57,7 @@ impl Node {
                 number,
                 since: self.tells_since(range, second),
                 stage: IncomingStage::Waiting,
+                is_spoilt: false,
             });
         }
     }
@@ -86,12 +87,16 @@ impl Node {
         }
     }
 
-    /// This node has a range complete.
-    fn has_caught_up(&mut self, of: Of) {
+    /// This node has a range complete, unless what came is spoilt: then who serves it sees with the
+    /// message that it has not, and begins anew.
+    fn has_caught_up(&mut self, incoming: Incoming) {
+        let of = incoming.of;
         let range = usize::from(of.range);
         self.incoming[range] = None;
         self.stale[range] = 0;
-        self.completes(range);
+        if !incoming.is_spoilt {
+            self.completes(range);
+        }
         let server = usize::from(self.claims[range].node);
         self.tell(server, Message::Complete(of));
         if self.incoming.iter().all(Option::is_none) {
@@ -146,14 +151,24 @@ impl Node {
     }
 
     /// A worker wrote in a range in this second that another served by then: it is to go with what
-    /// is old, and where that has begun to go, in a walk that begins now.
+    /// is old, and where that has begun to go, in a walk that begins now. Where it cannot be told
+    /// any more from what came of who serves the range, that is to come anew.
     pub(super) fn wrote_late(&mut self, range: usize, second: u32) {
         self.touched[range] = self.touched[range].max(second);
-        let is_sent = self.incoming[range].is_some();
-        let is_mine = usize::from(self.claims[range].node) == self.me;
-        if !is_sent && !is_mine && self.complete & 1 << range == 0 {
-            self.stale[range] = self.stale[range].max(second + 1);
-            self.pass.drops &= !(1 << range);
+        if usize::from(self.claims[range].node) == self.me {
+            return;
+        }
+        let was_complete = self.complete & 1 << range != 0;
+        self.may_miss(range);
+        match &mut self.incoming[range] {
+            Some(of) if of.stage == IncomingStage::Waiting => of.since = of.since.max(second + 1),
+            Some(of) => of.is_spoilt |= of.since <= second,
+            // Who serves the range sees that this node has it complete no more, and begins.
+            None if was_complete => {}
+            None => {
+                self.stale[range] = self.stale[range].max(second + 1);
+                self.pass.drops &= !(1 << range);
+            }
         }
     }
 
@@ -365,7 +380,7 @@ impl Node {
             if let Some(incoming) = self.incoming[range]
                 && incoming.stage == IncomingStage::Walking
             {
-                self.has_caught_up(incoming.of);
+                self.has_caught_up(incoming);
             }
         }
         for range in bits(std::mem::take(&mut self.pass.drops)) {

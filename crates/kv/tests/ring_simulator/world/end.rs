@@ -105,11 +105,17 @@ impl World {
             let has_settled = world.is_whole() && world.has_caught_up() && world.has_readers();
             are_there && has_settled && world.asked.is_empty() && !world.is_flushing()
         };
-        while !is_over(self) && self.now < until {
-            self.go(self.now + 100_000);
+        loop {
+            while !is_over(self) && self.now < until {
+                self.go(self.now + 100_000);
+            }
+            // What is under way to copies; and two may begin anew with each other yet, for which
+            // one who is sent all anew waits for up to two seconds.
+            self.go(self.now + 1_000_000);
+            if is_over(self) || self.now >= until {
+                break;
+            }
         }
-        // What is under way to copies.
-        self.go(self.now + 1_000_000);
         for (node, live) in self.nodes.iter().enumerate() {
             self.say(|| {
                 let status = live.as_ref().map(|live| live.node.status(self.time()));

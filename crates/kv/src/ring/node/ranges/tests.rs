@@ -41,6 +41,29 @@ fn who_followed_the_other_of_two_is_sent_all_anew() {
     }
 }
 
+/// It was kept from its processor for so long that its node had the range complete anew.
+#[test]
+fn what_is_written_late_in_a_complete_copy_has_it_sent_anew() {
+    let placement = Placement::new(["a", "b"].map(|name| (name, 1)));
+    let (terms, roster) = (Terms::new("node", []), Roster::round(2, 2));
+    let view = Arc::new(View::new(placement, 1));
+    let mut node = Node::new(terms, 1, Options::default(), view, roster, Time::ZERO);
+    let claim = |node| Claim {
+        epoch: TENURE,
+        node,
+    };
+    node.claims = vec![claim(0), claim(1)];
+    node.complete = 0b11;
+    node.wrote_late(0, 7);
+    // Nothing goes before it comes.
+    assert_eq!((node.complete, &node.stale[..]), (0b10, &[0, 0][..]));
+    node.wrote_late(0, 8);
+    assert_eq!(node.stale, [9, 0]);
+    // By then it is served here.
+    node.wrote_late(1, 8);
+    assert_eq!((node.complete, node.stale[1]), (0b10, 0));
+}
+
 /// It was given up, and is there again, and who served the range is dead before he told it so.
 #[test]
 fn who_has_less_than_one_that_takes_a_range_is_told_that_it_is_old() {
