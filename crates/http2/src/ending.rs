@@ -14,17 +14,9 @@
 
 use crate::carrier::Over;
 use crate::multiplexed::Multiplexed;
-use crate::state::State;
+use crate::state::{LAST_MOMENT, State};
 use h2::Reason;
 use rhythm_net::{Handler, Port, Time};
-use std::time::Duration;
-
-/// For how long a peer that was told to begin nothing more may be silent.
-pub(crate) const FAREWELL: Duration = Duration::from_millis(500);
-/// For how long requests are taken that were on their way when their peer was told; later ones are
-/// refused, which says that they may be sent again. For as long, in a drain, a peer is waited for
-/// that takes nothing of what it is owed, and all of them once the handler is done.
-pub(crate) const LAST_MOMENT: Duration = Duration::from_secs(2);
 
 impl State {
     /// Tells all peers to begin nothing more.

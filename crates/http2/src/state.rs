@@ -1,7 +1,6 @@
 //! What is kept of connections beside the handler: by the driver's names and by the handler's.
 
 use crate::carrier::{Asked, Carrier};
-use crate::ending::{FAREWELL, LAST_MOMENT};
 use crate::figures::Figures;
 use crate::options::Options;
 use crate::ready::Mark;
@@ -13,6 +12,13 @@ use rhythm_net::{Client, ConnectionId, ConnectionTable, Key, Role, Slab, Time, T
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// For how long a peer that was told to begin nothing more may be silent.
+pub(crate) const FAREWELL: Duration = Duration::from_millis(500);
+/// For how long requests are taken that were on their way when their peer was told; later ones are
+/// refused, which says that they may be sent again. For as long, in a drain, a peer is waited for
+/// that takes nothing of what it is owed, and all of them once the handler is done.
+pub(crate) const LAST_MOMENT: Duration = Duration::from_secs(2);
 
 /// A connection by the driver's name.
 pub(crate) enum Outer {

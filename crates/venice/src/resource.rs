@@ -44,7 +44,7 @@ impl Kind {
     }
 
     /// Whether a loan can have so much of it.
-    pub fn is_lent_by(self, amount: u64) -> bool {
+    pub(crate) fn is_lent_by(self, amount: u64) -> bool {
         match self {
             Kind::Memory => amount > 0,
             Kind::Fft | Kind::Aes | Kind::Device => amount == 1 || amount == SHARES,

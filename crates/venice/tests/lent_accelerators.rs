@@ -248,6 +248,10 @@ fn a_loan_is_used_by_its_key_as_it_was_granted_and_not_after_it_is_over() {
     donor.grant(LoanId(3), next, key(3)).expect("there is one");
     // At once, though who had it may not have noticed.
     let mut second = connect(3, Sharing::Shared).expect("it is free soon");
+    assert!(
+        refused(3, Sharing::Shared).contains("in use"),
+        "it is one share"
+    );
     second.run(&job(&points)).expect("it is done");
     assert!(first.run(&job(&points)).is_err());
     assert!(refused(1, Sharing::Exclusive).contains("the key is another"));

@@ -83,7 +83,12 @@ impl Registration {
                     }
                 }
                 Ok(Some(registration)) => return Ok(registration),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // Where it has a place by now, nobody is to count on that.
+                    joining.held.give_up();
+                    let _ = joining.held.end(&mut joining.store);
+                    return Err(error);
+                }
             }
             thread::sleep(AGAIN);
         }

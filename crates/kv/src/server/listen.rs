@@ -121,7 +121,7 @@ pub(super) fn bind(settings: &Settings) -> Result<(Vec<Entrance>, Vec<Address>),
 /// Where other nodes of a ring come in, and the link, if that is by Ethernet frames.
 pub(super) type Way = (Entrance, Option<Link>);
 
-/// Binds the way of other nodes to this one, if it is to be in a ring.
+/// Binds the way of other nodes to this one, if it is to be in a ring. It does not listen yet.
 pub(super) fn backbone(settings: &Settings) -> Result<Option<Way>, BindError> {
     let transport = match (&settings.ring, &settings.candidate) {
         (Some(ring), _) => ring.transport.clone(),
@@ -131,7 +131,11 @@ pub(super) fn backbone(settings: &Settings) -> Result<Option<Way>, BindError> {
     let role = Role::default();
     Ok(Some(match transport {
         Transport::Tcp(at) => {
-            let listener = Listener::bind(at, &ListenOptions::default());
+            let options = ListenOptions {
+                at_once: false,
+                ..ListenOptions::default()
+            };
+            let listener = Listener::bind(at, &options);
             let listener = listener.map_err(BindError::Backbone)?;
             (Entrance::listeners(role, vec![listener]), None)
         }
@@ -151,9 +155,11 @@ pub(super) fn admin(settings: &Settings) -> Result<Option<Listener>, BindError> 
     listener.map(Some).map_err(BindError::Admin)
 }
 
-/// Lets clients in from now on.
-pub(super) fn begin(entrances: &[Entrance]) -> Result<(), BindError> {
-    Ok(entrances.iter().try_for_each(Entrance::listen)?)
+/// Lets clients in from now on, and other nodes.
+pub(super) fn begin(entrances: &[Entrance], way: Option<&Entrance>) -> Result<(), BindError> {
+    entrances.iter().try_for_each(Entrance::listen)?;
+    way.map_or(Ok(()), Entrance::listen)
+        .map_err(BindError::Backbone)
 }
 
 /// An address to listen on.

@@ -226,10 +226,10 @@ impl Server {
         }
         let preparer = Preparer::start(&store, is_told).map_err(ServerError::System);
         let preparer = preparer.inspect_err(leave)?;
-        // A node of a ring has no file.
         if let Some(candidate) = settings.candidate.take() {
             let registered = candidate.register(|why| admin.waits_for(why));
-            settings.ring = Some(registered.map_err(ServerError::Register)?);
+            let registered = registered.map_err(ServerError::Register);
+            settings.ring = Some(registered.inspect_err(leave)?);
         }
         let registration = settings.ring.as_ref().and_then(|ring| ring.etcd.clone());
         // Later than its earlier lives, for one of which it may just have waited.
@@ -254,7 +254,8 @@ impl Server {
     ) -> Result<Server, ServerError> {
         let settings = &shared.settings;
         let threads = settings.threads;
-        listen::begin(&entrances)?;
+        let entrance = way.as_ref().map(|((entrance, _), _)| entrance);
+        listen::begin(&entrances, entrance)?;
         let worker_options = WorkerOptions {
             name: "kv",
             threads,

@@ -94,9 +94,15 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     });
     let server = server.map_err(|error| {
         let is_told = in_ring && args.listen.is_empty();
-        let is_address =
-            matches!(&error, ServerError::Bind(why) if !matches!(why, BindError::Link(_)));
-        let is_where = is_told && is_address;
+        // What the other nodes are told of it.
+        let is_where = is_told
+            && match &error {
+                ServerError::Bind(BindError::Backbone(_)) => args.client.is_none(),
+                ServerError::Bind(why) => {
+                    matches!(why, BindError::Listen(_) | BindError::Host { .. })
+                }
+                _ => false,
+            };
         let error = anyhow::Error::new(error);
         if is_where {
             // How it comes that a node listens where it was not told to.

@@ -205,14 +205,17 @@ fn lock(options: &Options, state: &Path) -> Result<Vec<Lock>> {
     let folder = folder.context("--state: the path of a file")?;
     let mut locks = Vec::new();
     for what in options.server()? {
-        let (lock, left) = Lock::take(&folder, &what, state)?;
-        locks.push(lock);
-        match left.map(|left| State::take(&left)?.put_back()) {
-            Some(Ok(put_back)) => warn_of(&put_back),
-            // Who has it now has put back what was left in it.
-            Some(Err(StateError::Held(_))) | None => {}
-            Some(Err(error)) => return Err(error.into()),
+        let (mut lock, left) = Lock::take(&folder, &what, state)?;
+        if let Some(left) = left {
+            match State::take(&left).and_then(|left| left.put_back()) {
+                Ok(put_back) => warn_of(&put_back),
+                // Who has it now has put back what was left in it.
+                Err(StateError::Held(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+            lock.own()?;
         }
+        locks.push(lock);
     }
     Ok(locks)
 }

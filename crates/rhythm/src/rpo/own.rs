@@ -189,8 +189,9 @@ impl Switcher for Workers {
     }
 
     fn set(&mut self, cpus: &CpuSet) -> Result<(), SwitchError> {
-        self.given = cpus.clone();
-        let cores: Vec<usize> = cpus.iter().collect();
+        // A worker whose own core is offline gets the others: it cannot be kept there.
+        self.given = self.possible(cpus);
+        let cores: Vec<usize> = self.given.iter().collect();
         self.control.run_on(&cores).map_err(Workers::system)
     }
 

@@ -11,7 +11,10 @@ use toml_writer::TomlWrite;
 /// all threads than in that of one that is not is HT-friendly, and the other way round. What is in
 /// neither, or equally frequent, is not classified.
 #[must_use]
-pub fn by_frequency(all_threads: &Counts, one_per_core: &Counts) -> BTreeMap<String, Friendly> {
+pub(crate) fn by_frequency(
+    all_threads: &Counts,
+    one_per_core: &Counts,
+) -> BTreeMap<String, Friendly> {
     let share = |counts: &Counts, name: &str| {
         let requests = counts.classes.get(name).map_or(0, |one| one.requests);
         requests as f64 / counts.total().max(1) as f64

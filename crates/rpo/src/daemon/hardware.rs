@@ -143,7 +143,8 @@ impl One {
 
     /// What was counted since the last look; nothing on a CPU that was taken offline. The kernel
     /// takes a CPU's counters from it when it goes offline, and does not give them back: they can
-    /// be read, and stand still. So one whose time stands still is made anew, once that is possible.
+    /// be read, and stand still. So one whose time stands still is made anew, once that is
+    /// possible.
     fn look(&mut self) -> u64 {
         let Ok(now) = self.counter.read_count_and_time() else {
             return 0;

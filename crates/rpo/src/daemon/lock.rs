@@ -1,6 +1,6 @@
 //! Keeps two controllers of one server apart, whatever state files they have: each locks a file
-//! that is called by what it switches, in a folder that all of its user's share, before it looks at what
-//! the server has.
+//! that is called by what it switches, in a folder that all of its user's share, before it looks at
+//! what the server has.
 //!
 //! ```text
 //! cgroup!sys!fs!cgroup!web.lock      locked by who switches that; its text is the path of who's
@@ -8,22 +8,15 @@
 //!                                    next one knows from there what has to be put back
 //! ```
 
+use super::hold::hold;
 use super::state::StateError;
-use rustix::fs::FlockOperation;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-/// So long a lock that another process has is waited for: one that was killed closes its other
-/// files before the kernel lets go of its locks.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// Between two tries to take it.
-const TRY_AGAIN: Duration = Duration::from_millis(5);
 /// Longest name of a file, without its ending.
 const NAME_MAX: usize = 200;
 /// Longest path of a state file that is read.
@@ -46,14 +39,17 @@ pub fn shared_folder() -> Option<PathBuf> {
 pub struct Lock {
     path: PathBuf,
     state: PathBuf,
+    /// What its text names: the path of this controller's state file, or of another's that left
+    /// something.
+    named: PathBuf,
     /// Held as long as it is open.
-    _file: File,
+    file: File,
 }
 
 impl Lock {
     /// Locks `what` for a controller with this state file, in a folder that is made where there is
     /// none. Gives another's state file, where that one held it, was killed, and left something to
-    /// put back.
+    /// put back: once that is done, this is to be made [one's own](Lock::own).
     ///
     /// # Errors
     /// When another controller has it, or the folder cannot be written to.
@@ -69,30 +65,50 @@ impl Lock {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
                 _ => {}
             }
-            let Some(mut file) = hold(&path)? else {
+            let Some(file) = hold(&path)? else {
                 return Ok(None);
             };
             let mut text = Vec::new();
             (&file).take(PATH_MAX).read_to_end(&mut text)?;
             let left = (!text.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(&text)));
-            file.set_len(0)?;
-            file.rewind()?;
-            file.write_all(state.as_os_str().as_bytes())?;
             Ok(Some((file, left)))
         };
         match take() {
             Ok(Some((file, left))) => {
                 let left = left.filter(|left| *left != state && left.exists());
-                let lock = Lock {
+                let mut lock = Lock {
                     path,
+                    named: left.clone().unwrap_or_else(|| state.clone()),
                     state,
-                    _file: file,
+                    file,
                 };
+                if left.is_none() {
+                    lock.own()?;
+                }
                 Ok((lock, left))
             }
             Ok(None) => Err(StateError::Switched(what.to_owned())),
             Err(source) => Err(StateError::Lock { path, source }),
         }
+    }
+
+    /// Has it name this controller's own state file. Not before what another one left is put back:
+    /// should that fail, or this process be killed meanwhile, the next one still knows of it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn own(&mut self) -> Result<(), StateError> {
+        let mut write = || {
+            self.file.set_len(0)?;
+            self.file.rewind()?;
+            self.file.write_all(self.state.as_os_str().as_bytes())
+        };
+        write().map_err(|source| StateError::Lock {
+            path: self.path.clone(),
+            source,
+        })?;
+        self.named.clone_from(&self.state);
+        Ok(())
     }
 }
 
@@ -100,7 +116,7 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // As long as something is to be put back, it says where that is known. It goes while it is
         // still held: who waits for it sees that it is not the one at that path.
-        if !self.state.exists() {
+        if !self.named.exists() {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -121,39 +137,6 @@ fn name(what: &str) -> String {
         from += 1;
     }
     format!("{}.lock", &text[from..])
-}
-
-/// Opens a file, which is made where there is none, and locks it; None where another process has it
-/// locked for longer than a moment.
-pub(super) fn hold(path: &Path) -> io::Result<Option<File>> {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path)?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            // Who had it may have removed it since it was opened here.
-            Ok(()) if is_at(&file, path)? => return Ok(Some(file)),
-            Ok(()) => continue,
-            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < end => sleep(TRY_AGAIN),
-            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// Whether this is the file at that path.
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let own = file.metadata()?;
-    match fs::symlink_metadata(path) {
-        Ok(there) => Ok((own.dev(), own.ino()) == (there.dev(), there.ino())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 #[cfg(test)]
@@ -179,28 +162,22 @@ mod tests {
         let (killed, _) = take("cgroup /sys/web", 0).expect("nobody has it");
         fs::write(&states[0], "cgroup /sys/web\t0-3\n").expect("a file");
         drop(killed);
-        let (next, left) = take("cgroup /sys/web", 1).expect("nobody has it");
-        assert_eq!(left.as_ref(), Some(&states[0]));
-        // Once that is put back, it is of no interest.
+        // However often that is not put back.
+        for _ in 0..2 {
+            let (_next, left) = take("cgroup /sys/web", 1).expect("nobody has it");
+            assert_eq!(left.as_ref(), Some(&states[0]));
+        }
+        let (mut next, _) = take("cgroup /sys/web", 1).expect("nobody has it");
+        // Once it is, it is of no interest.
+        fs::remove_file(&states[0]).expect("it is there");
+        next.own().expect("it can be written");
+        fs::write(&states[1], "cgroup /sys/web\t0-3\n").expect("a file");
         drop(next);
+        let (last, left) = take("cgroup /sys/web", 0).expect("nobody has it");
+        assert_eq!(left.as_ref(), Some(&states[1]));
+        fs::remove_file(&states[1]).expect("it is there");
+        drop(last);
         assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 0);
-    }
-
-    #[test]
-    fn a_lock_whose_file_was_removed_is_nobodys() {
-        let dir = TempDir::new().expect("a folder");
-        let path = dir.path().join("lock");
-        let first = hold(&path).expect("a file").expect("nobody has it");
-        let waits = {
-            let path = path.clone();
-            std::thread::spawn(move || hold(&path).expect("a file").is_some())
-        };
-        sleep(Duration::from_millis(50));
-        fs::remove_file(&path).expect("it is there");
-        let second = hold(&path).expect("a file").expect("a new one");
-        drop(first);
-        assert!(!waits.join().expect("no panic"), "the second one has it");
-        drop(second);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod chain;
 mod feed;
 mod guard;
 mod hardware;
+mod hold;
 mod load;
 mod lock;
 mod pace;
@@ -118,6 +119,8 @@ impl Daemon {
     fn start(parts: Parts) -> Result<Daemon, DaemonError> {
         let start = |what| move |source| DaemonError::Start { what, source };
         sees_load().map_err(start("the look at /proc/stat"))?;
+        // Before there is anything to put back: that may lose the same as a switch.
+        parts.switcher.check()?;
         let mut datagrams = Vec::new();
         for (path, mode, form) in &parts.datagrams {
             datagrams.push(Datagrams::bind(path, *mode, *form)?);

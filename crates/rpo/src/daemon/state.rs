@@ -9,7 +9,7 @@
 //! Who may write to it decides what a controller of the same user puts back, so it is its user's
 //! alone.
 
-use super::lock::hold;
+use super::hold::hold;
 use crate::switcher::{Restore, SwitchError, put_back};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};

@@ -7,6 +7,9 @@ use crate::policy::{Fixed, Policy, Watching, Why};
 use crate::switcher::{Dry, Restore};
 use std::sync::Arc;
 
+/// For what takes as long as the machine has it take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn feed() -> Feed {
     let policy = Box::new(Fixed::new(Setting::AllThreads));
     Feed::new(Classifier::default(), policy)
@@ -74,7 +77,11 @@ impl Switcher for Silent {
 
 /// A controller of such a server, which decides nothing by itself unless it is told to.
 fn daemon(policy: impl Policy + Send + 'static, switcher: impl Switcher + 'static) -> Daemon {
-    let parts = Parts {
+    Daemon::start(parts(policy, switcher)).expect("it needs nothing")
+}
+
+fn parts(policy: impl Policy + Send + 'static, switcher: impl Switcher + 'static) -> Parts {
+    Parts {
         switcher: Box::new(switcher),
         fewer: "0".parse().expect("a CPU"),
         choose: None,
@@ -87,13 +94,55 @@ fn daemon(policy: impl Policy + Send + 'static, switcher: impl Switcher + 'stati
         only_watches: false,
         state: None,
         admin: None,
-    };
-    Daemon::start(parts).expect("it needs nothing")
+    }
 }
 
 fn to(setting: Setting) -> Option<Decision> {
     let why = Why::Fixed;
     Some(Decision { setting, why })
+}
+
+/// A server that would lose something by being switched.
+struct Loses;
+
+impl Switcher for Loses {
+    fn name(&self) -> String {
+        "loses".to_owned()
+    }
+
+    fn full(&self) -> &CpuSet {
+        unreachable!("it is not switched")
+    }
+
+    fn check(&self) -> Result<(), SwitchError> {
+        Err(SwitchError::Unfit("it would be lost".to_owned()))
+    }
+
+    fn set(&mut self, _: &CpuSet) -> Result<(), SwitchError> {
+        unreachable!("it is not switched")
+    }
+
+    fn current(&mut self) -> Result<CpuSet, SwitchError> {
+        unreachable!("it is not switched")
+    }
+
+    fn restores(&self) -> Vec<Restore> {
+        unreachable!("nothing is put back: that would lose it, too")
+    }
+}
+
+#[test]
+fn a_server_that_would_lose_something_is_left_as_it_is() {
+    let dir = tempfile::TempDir::new().expect("a folder");
+    let state = State::take(&dir.path().join("state")).expect("nobody has it");
+    let guardian = std::process::Command::new("true");
+    let started = Daemon::start(Parts {
+        state: Some((state, guardian)),
+        ..parts(Watching::new(None), Loses)
+    });
+    let error = started.err().expect("it is refused").to_string();
+    assert!(error.contains("it would be lost"), "{error}");
+    assert!(!dir.path().join("state").exists());
 }
 
 #[test]
@@ -124,14 +173,16 @@ fn what_was_decided_in_trouble_is_dropped_with_it() {
 fn whoever_has_it_switched_to_and_fro_does_so_no_more_than_that() {
     let mut daemon = daemon(Watching::new(None), Dry::new(full()));
     let begin = Instant::now();
-    while begin.elapsed() < Duration::from_millis(300) {
+    // How long that takes is the machine's: the rest is longer where a switch was slow by chance.
+    while daemon.account.switches[Setting::OnePerCore.index()] < 3 {
+        assert!(begin.elapsed() < PATIENCE, "it is switched");
         daemon.feed.decision = to(daemon.setting.other());
         daemon.turn();
     }
     let [to_all, to_one] = daemon.account.switches;
     // The first is free, and then one each 50 ms; back it goes at once.
     let most = 1 + begin.elapsed().as_millis() as u64 / 50;
-    assert!((2..=most).contains(&to_one), "{to_one} of {most}");
+    assert!((3..=most).contains(&to_one), "{to_one} of {most}");
     assert!(to_all + 1 >= to_one, "{to_all} {to_one}");
 }
 

@@ -44,28 +44,8 @@ impl Cgroup {
     /// Opens a group by its folder below a mount of cgroup v2 or v1.
     ///
     /// # Errors
-    /// When it is no group, the root group, or one that has no set of its own, or where threads
-    /// in it are kept on CPUs of their own and this kernel would forget that.
+    /// When it is no group, the root group, or one that has no set of its own.
     pub fn open(folder: &Path) -> Result<Cgroup, SwitchError> {
-        let opened = Cgroup::of(folder)?;
-        match pinned::are_remembered() {
-            true => Ok(opened),
-            false => opened.unpinned(),
-        }
-    }
-
-    fn unpinned(self) -> Result<Cgroup, SwitchError> {
-        match pinned::find(&self.folder, &self.full)? {
-            None => Ok(self),
-            Some(thread) => Err(SwitchError::Unfit(format!(
-                "thread {thread} in {} is kept on CPUs of its own, which would be lost with Linux \
-                 before 6.2: switch off such pinning (nginx: worker_cpu_affinity; rhythm: --pin)",
-                self.folder.display()
-            ))),
-        }
-    }
-
-    fn of(folder: &Path) -> Result<Cgroup, SwitchError> {
         let is_group = |folder: &Path| folder.join("cgroup.procs").exists();
         if !is_group(folder) {
             return Err(SwitchError::Unfit(format!(
@@ -151,6 +131,10 @@ impl Switcher for Cgroup {
 
     fn full(&self) -> &CpuSet {
         &self.full
+    }
+
+    fn check(&self) -> Result<(), SwitchError> {
+        pinned::check(&self.folder, &self.full)
     }
 
     fn set(&mut self, cpus: &CpuSet) -> Result<(), SwitchError> {
@@ -446,7 +430,7 @@ mod tests {
             .expect("it runs");
         let opened = |group: String| {
             fs::write(dir.path().join("cpuset.cpus.effective"), group).expect("a file");
-            Cgroup::of(&web).and_then(Cgroup::unpinned)
+            Cgroup::open(&web).and_then(|group| pinned::refuse(&web, group.full()))
         };
         let (same, more) = (opened(has.to_string()), opened(format!("{has},1000")));
         process

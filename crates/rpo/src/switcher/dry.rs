@@ -2,7 +2,7 @@
 
 use super::error::SwitchError;
 use super::restore::Restore;
-use super::way::Switcher;
+use super::way::{Switcher, online};
 use crate::cpus::CpuSet;
 
 /// Remembers what it was told.
@@ -38,7 +38,8 @@ impl Switcher for Dry {
     }
 
     fn current(&mut self) -> Result<CpuSet, SwitchError> {
-        Ok(self.current.clone())
+        // As a kernel says it: a CPU that is offline is not among them.
+        Ok(online(&self.current))
     }
 
     fn restores(&self) -> Vec<Restore> {

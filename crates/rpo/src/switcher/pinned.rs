@@ -15,8 +15,29 @@ const REMEMBERS: (u32, u32) = (6, 2);
 /// Most levels of groups that are looked into.
 const DEPTH_MAX: usize = 16;
 
+/// Refuses to switch a group, which has these CPUs, if threads in it are kept on CPUs of their own
+/// and this kernel would forget that.
+pub(super) fn check(folder: &Path, group: &CpuSet) -> Result<(), SwitchError> {
+    match are_remembered() {
+        true => Ok(()),
+        false => refuse(folder, group),
+    }
+}
+
+/// The same with a kernel that forgets.
+pub(super) fn refuse(folder: &Path, group: &CpuSet) -> Result<(), SwitchError> {
+    match find(folder, group)? {
+        None => Ok(()),
+        Some(thread) => Err(SwitchError::Unfit(format!(
+            "thread {thread} in {} is kept on CPUs of its own, which would be lost with Linux \
+             before 6.2: switch off such pinning (nginx: worker_cpu_affinity; rhythm: --pin)",
+            folder.display()
+        ))),
+    }
+}
+
 /// Whether this kernel remembers what threads asked for; not where it does not say which it is.
-pub(super) fn are_remembered() -> bool {
+fn are_remembered() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     release_of(&release).is_some_and(|release| release >= REMEMBERS)
 }
@@ -29,7 +50,7 @@ fn release_of(text: &str) -> Option<(u32, u32)> {
 }
 
 /// A thread in the group of this folder, or below it, that has fewer CPUs than these.
-pub(super) fn find(folder: &Path, group: &CpuSet) -> Result<Option<u32>, SwitchError> {
+fn find(folder: &Path, group: &CpuSet) -> Result<Option<u32>, SwitchError> {
     find_within(folder, group, DEPTH_MAX)
 }
 

@@ -9,6 +9,7 @@
 use super::cgroup::Cgroup;
 use super::error::SwitchError;
 use super::mounts;
+use super::pinned;
 use super::restore::Restore;
 use super::way::{Switcher, online};
 use crate::cpus::CpuSet;
@@ -91,6 +92,11 @@ impl Switcher for Unit {
 
     fn full(&self) -> &CpuSet {
         &self.full
+    }
+
+    fn check(&self) -> Result<(), SwitchError> {
+        // Where the controller is off, too: to switch it on gives all threads the whole set.
+        pinned::check(&self.folder, &self.full)
     }
 
     fn make_ready(&mut self) -> Result<(), SwitchError> {
@@ -276,6 +282,29 @@ mod tests {
         let mut unit = opened(&dir, &systemctl);
         unit.make_ready().expect("it is on");
         assert_eq!((unit.restores().len(), told()), (1, command.repeat(2)));
+    }
+
+    #[test]
+    fn threads_with_cpus_of_their_own_are_found_while_the_controller_is_off() {
+        let (dir, systemctl) = system();
+        let mut own = Command::new("sleep");
+        let mut process = own.arg("60").spawn().expect("a process");
+        let web = dir.path().join("system.slice/web.service");
+        fs::write(web.join("cgroup.procs"), process.id().to_string()).expect("a file");
+        let has = super::super::affinity::get(process.id())
+            .expect("it runs")
+            .expect("it runs");
+        let more = format!("{has},1000\n");
+        fs::write(web.join("cpuset.cpus.effective"), more).expect("a file");
+        let unit = opened(&dir, &systemctl);
+        let refused = pinned::refuse(&unit.folder, &unit.full);
+        process
+            .kill()
+            .and_then(|()| process.wait())
+            .expect("it ends");
+        let error = refused.expect_err("one is").to_string();
+        assert!(error.contains("CPUs of its own"), "{error}");
+        assert!(unit.group.is_none() && !dir.path().join("told").exists());
     }
 
     #[test]

@@ -21,6 +21,18 @@ pub trait Switcher: Send {
     /// The CPUs that the server had when it was found: the most that it is ever given.
     fn full(&self) -> &CpuSet;
 
+    /// Looks whether the server would lose for good what it has, were it switched. Nothing is
+    /// changed; whoever only watches needs no such look.
+    ///
+    /// It comes before what [`Switcher::restores`] says is kept: to put that back may lose the
+    /// same.
+    ///
+    /// # Errors
+    /// When it would, or that cannot be told.
+    fn check(&self) -> Result<(), SwitchError> {
+        Ok(())
+    }
+
     /// Changes what has to be changed before the first switch, if there is anything; until then
     /// nothing is. Whoever calls it has kept what [`Switcher::restores`] says; after it, that may
     /// say more.

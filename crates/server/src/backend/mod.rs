@@ -140,6 +140,8 @@ pub struct BackendCounts {
     pub connections: u64,
     /// Is the circuit open, with no trial gone well since?
     pub circuit_open: bool,
+    /// Are some calls answered all the same?
+    pub answers_some: bool,
 }
 
 /// A source of data. See the module's text.

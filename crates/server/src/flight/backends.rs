@@ -591,6 +591,7 @@ impl Backends {
                 metrics.waiting.set(counts.waiting);
                 metrics.connections.set(counts.connections);
                 metrics.circuit_open.set(u64::from(counts.circuit_open));
+                metrics.answers_some.set(u64::from(counts.answers_some));
             }
         }
     }

@@ -75,6 +75,8 @@ pub struct BackendMetrics {
     pub connections: Count,
     /// 1 while the circuit is open, and no trial has gone well since.
     pub circuit_open: Count,
+    /// 1 while that is so, and some calls are answered all the same.
+    pub answers_some: Count,
     /// From a batch's handing over to each answer.
     pub latency: TimeHistogram,
 }

@@ -156,7 +156,8 @@ impl<L: Lender> Lending<L> {
         let memory = lent.filter(|(_, share)| share.kind == Kind::Memory);
         let mut lent: Vec<(LoanId, u64)> = memory.map(|(id, share)| (id, share.amount)).collect();
         lent.sort_unstable();
-        let wanted = |id: &LoanId| self.reclaims.contains_key(id);
+        // Of what is over, the memory is on its way, and nobody has any to give back.
+        let wanted = |id: &LoanId| self.is_coming(*id);
         let coming = lent
             .iter()
             .filter(|(id, _)| wanted(id))
@@ -183,9 +184,14 @@ impl<L: Lender> Lending<L> {
     pub(super) fn leave(&mut self, now: Time) -> Vec<LoanId> {
         self.is_leaving = true;
         let lent = self.lender.lent().into_iter().map(|(id, _)| id);
-        let ids: Vec<LoanId> = lent.filter(|id| !self.reclaims.contains_key(id)).collect();
+        let ids: Vec<LoanId> = lent.filter(|id| !self.is_coming(*id)).collect();
         self.want(&ids, now);
         ids
+    }
+
+    /// Whether a loan is wanted back already, or over and being undone.
+    fn is_coming(&self, id: LoanId) -> bool {
+        self.reclaims.contains_key(&id) || self.undoing.contains(&id)
     }
 
     fn want(&mut self, ids: &[LoanId], now: Time) {
@@ -204,11 +210,13 @@ impl<L: Lender> Lending<L> {
         reclaims.map(|(id, at)| (*id, at.since(now))).collect()
     }
 
-    /// Takes what was wanted back and did not come in time.
+    /// Takes what was wanted back and did not come in time. It is in [`Lending::take_undone`]
+    /// later: whoever registers while it is being undone still has it, and has to say when that is
+    /// over.
     pub(super) fn take_late(&mut self, now: Time) -> Vec<LoanId> {
         let late = self.reclaims.iter().filter(|(_, at)| **at <= now);
         let late: Vec<LoanId> = late.map(|(id, _)| *id).collect();
-        late.iter().for_each(|id| self.revoke(*id));
+        late.iter().for_each(|id| self.give_up(*id, now));
         late
     }
 
@@ -341,6 +349,39 @@ mod tests {
         assert_eq!(lending.take_undone(NOW), [], "it is looked at later");
         assert_eq!(lending.take_undone(next), [LoanId(1)]);
         assert_eq!((lending.wake_at(), idle(&lending)), (None, 100));
+    }
+
+    #[test]
+    fn what_was_taken_late_is_undone_when_who_lent_it_has_it_no_more() {
+        let mut lending = lending();
+        assert!(grant(&mut lending, 1, 30).is_ok());
+        lending.lender.1 = true;
+        assert_eq!(lending.read(30, NOW), [LoanId(1)]);
+        let until = NOW + Duration::from_secs(1);
+        assert_eq!(lending.take_late(until), [LoanId(1)]);
+        assert_eq!(lending.take_undone(until), []);
+        lending.lender.1 = false;
+        lending.lender.revoke(LoanId(1));
+        let next = until + LOOK_EVERY;
+        assert_eq!(lending.take_undone(next), [LoanId(1)]);
+        assert_eq!((lending.take_late(next), lending.wake_at()), (vec![], None));
+    }
+
+    #[test]
+    fn what_is_being_undone_is_not_wanted_back() {
+        let mut lending = lending();
+        for id in 1..=2 {
+            assert!(grant(&mut lending, id, 30).is_ok());
+        }
+        lending.lender.1 = true;
+        lending.give_up(LoanId(2), NOW);
+        // It lacks 20, and 30 are coming.
+        assert_eq!(lending.read(30, NOW), []);
+        assert_eq!(lending.reclaims(NOW), []);
+        // It lacks 40.
+        assert_eq!(lending.read(10, NOW), [LoanId(1)]);
+        assert_eq!(lending.leave(NOW), []);
+        assert_eq!(lending.reclaims(NOW).len(), 1);
     }
 
     #[test]

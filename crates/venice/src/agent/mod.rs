@@ -27,7 +27,7 @@ mod monitor_line;
 pub mod server;
 pub mod supply;
 
-pub use accelerator::BorrowedAccelerator;
+pub use accelerator::{AcceleratorError, BorrowedAccelerator};
 pub use effects::Effect;
 pub use lender::{Lender, Lenders, NoRoom};
 

@@ -42,8 +42,8 @@ pub enum JoinError {
     #[error(
         "what is at {0} does not speak TLS, in which alone a machine joins. A monitor that was \
          started with --key-file needs no joining: start this machine's agent with that file \
-         (rhythm venice agent --key-file FILE), or the monitor without it. Else see that {0} is its \
-         --listen"
+         (rhythm venice agent --key-file FILE), or the monitor without it. Else see that {0} is \
+         its --listen"
     )]
     NotTls(SocketAddr),
     /// It says no.

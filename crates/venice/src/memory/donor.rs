@@ -130,7 +130,7 @@ impl Donor {
     }
 
     /// The loans that are over, with their bytes, whose memory is not zeroed yet.
-    pub fn zeroing(&self) -> Vec<(LoanId, u64)> {
+    pub(crate) fn zeroing(&self) -> Vec<(LoanId, u64)> {
         lock(&self.shared.loans).zeroing()
     }
 

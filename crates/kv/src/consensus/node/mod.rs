@@ -31,13 +31,11 @@ use raft::eraftpb::{ConfState, MessageType};
 use raft::{Config, RawNode, ReadOnlyOption, StateRole};
 use rhythm_net::Time;
 use silence::Silence;
+pub use silence::TICK;
 use std::collections::VecDeque;
-use std::time::Duration;
 pub(super) use underway::PATIENCE;
 use underway::{BATCH_BYTES, Question, Stalled, Underway, Waiting, WaitingChange};
 
-/// What `raft` counts time in.
-pub const TICK: Duration = Duration::from_millis(50);
 const HEARTBEAT_TICKS: usize = 2;
 /// How often a leader whose disk is full tries to have another lead.
 const HAND_OVER_TICKS: u64 = 40;

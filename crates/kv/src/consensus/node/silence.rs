@@ -4,12 +4,13 @@
 //! could not write, it could see none, and that time counts for nobody. Signs that wait at other
 //! nodes by then, which may have stood still with it, have a while to come.
 
-use super::TICK;
 use crate::consensus::keyspace::{Command, Lease};
 use rhythm_net::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// What `raft` counts time in.
+pub const TICK: Duration = Duration::from_millis(50);
 /// Who is late by more than this stood still: signs come in each turn else.
 const STILL: Duration = Duration::from_millis(200);
 /// Ticks after a standstill in which no lease ends: some rounds between nodes.

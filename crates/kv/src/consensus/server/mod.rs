@@ -140,12 +140,15 @@ impl Handle {
 }
 
 impl Settings {
-    /// A number that tells this keyspace from others: nodes that were told of other members do not
-    /// understand each other.
+    /// A number that tells this keyspace from others: nodes that were told of other members, or
+    /// whose messages have another form, do not understand each other.
     fn digest(&self) -> u64 {
         let lines = self.members.iter();
         let lines = lines.map(|member| format!("{} {}\n", member.name, member.place));
-        checksum([1, 0], lines.collect::<String>().as_bytes())
+        checksum(
+            [1, u64::from(wire::FORM - 1)],
+            lines.collect::<String>().as_bytes(),
+        )
     }
 
     /// What makes that number.

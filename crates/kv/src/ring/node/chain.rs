@@ -182,7 +182,7 @@ impl Node {
             }
             chain.passes = pass.place;
         }
-        self.touched[range] = local.now();
+        self.touched[range] = local.now().max(self.touched[range]);
         chain.forget_until(pass.done);
         let flushes = &mut self.flushes;
         for message in Messages::new(pass.write) {

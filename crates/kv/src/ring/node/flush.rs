@@ -109,18 +109,9 @@ impl Node {
         }
     }
 
-    /// A node serves a range, maybe this one, that another served until now. What this node waits
-    /// for before it drops keys of it may be said when they are written again. Where who gave the
-    /// range away has not heard of a flush, who serves it now may keep what that one had, or not:
-    /// whoever has a copy is sent it anew.
-    pub(super) fn flush_moved(&mut self, range: usize, to: usize) {
-        let from = self
-            .server(range)
-            .filter(|from| ![self.me, to].contains(from));
-        let has_more = |from| (self.flushes).is_ahead_of(from, |flush| self.present_life(flush));
-        if to != self.me && from.is_some_and(has_more) {
-            self.may_miss(range);
-        }
+    /// Another serves a range: what this node waits for before it drops keys of it may be said when
+    /// they are written again.
+    pub(super) fn flush_moved(&mut self, range: usize) {
         let keys = self.take_flushed(range);
         self.flushes.drop_soon(keys);
     }
@@ -135,6 +126,12 @@ impl Node {
         for key in self.flushes.take_gone() {
             local.remove(&key, |_| true);
         }
+    }
+
+    /// Whether a node has not said a flush of which this one has heard. Then it may have what those
+    /// have dropped who said it.
+    pub(super) fn is_ahead_of(&self, node: usize) -> bool {
+        (self.flushes).is_ahead_of(node, |flush| self.present_life(flush))
     }
 
     /// Which life is there of the node at which a flush was said; 0: none is known.

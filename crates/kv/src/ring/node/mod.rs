@@ -380,7 +380,8 @@ impl Node {
             Message::Put(of, copy) => {
                 if self.follows(from, of) {
                     self.flushes.came(from, copy.key);
-                    self.touched[usize::from(of.range)] = local.now();
+                    let touched = &mut self.touched[usize::from(of.range)];
+                    *touched = local.now().max(*touched);
                     local.put(copy);
                 }
             }

@@ -4,7 +4,7 @@
 use super::super::link::Link;
 use super::super::wire::Head;
 use super::peer::life;
-use super::{Effects, Node, Sync};
+use super::{Effects, Node, Pause, Sync};
 use rhythm_net::Time;
 
 impl Node {
@@ -184,6 +184,8 @@ impl Node {
         self.forget_told(node);
         self.reached.lose(node);
         self.flushes.lose(node);
+        // It may be who was waited for.
+        self.pauses.fill(Pause::default());
         self.forwards.lose(node, out);
     }
 }

@@ -14,7 +14,7 @@
 //! Messages about a range bear the epoch of the claim under which they are said; those of an older
 //! claim than the receiver knows are late, and dropped (`tenure.rs`).
 
-use super::super::wire::{Claim, Message, Of};
+use super::super::wire::{Claim, Message, Of, Stay};
 use super::effects::Effects;
 use super::progress::{Handing, HandingStage, Pause, Sync};
 use super::{Node, bits};
@@ -94,7 +94,7 @@ impl Node {
             // here, as of the lower claim.
             self.may_miss(range);
         }
-        self.flush_moved(range, claim.node.into());
+        self.flush_moved(range);
         self.adopt(range, claim);
     }
 
@@ -188,17 +188,21 @@ impl Node {
         if !self.is_attentive() {
             return;
         }
-        let (name, from) = (self.range_name(range), self.view.name(from));
+        let (name, giver) = (self.range_name(range), self.view.name(from));
         tracing::debug!(
             range = name,
-            from,
+            from = giver,
             "this node was given a range, and serves it"
         );
         let node = self.me as u8;
-        self.flush_moved(range, self.me);
+        self.flush_moved(range);
         self.adopt(range, Claim { epoch, node });
         let have = bits(complete & self.alive() & !(1 << self.me));
-        let have = have.filter(|node| !self.flushes.is_unheard_by(*node));
+        // Where who gave it has not heard of a flush, this node may have kept what that one has,
+        // and the others dropped: they keep their copies until they are sent it anew.
+        let is_ahead = self.is_ahead_of(from);
+        let is_alike = |node: &usize| !is_ahead || *node == from;
+        let have = have.filter(|node| is_alike(node) && !self.flushes.is_unheard_by(*node));
         let have = have.fold(0, |set, node| set | 1 << node);
         self.say_counts(range, have);
         for node in bits(have) {
@@ -378,7 +382,12 @@ impl Node {
             .find(|node| self.syncs[range][*node] == Sync::Done);
         let Some(handing) = self.handing[range] else {
             // Who gets it would not know that one may show what he served: this node waits.
-            let may = now >= self.shown_until.max(self.pauses[range].until);
+            // And who leaves has no time for pauses.
+            let pause = match self.stay() {
+                Stay::Stays => self.pauses[range].until,
+                _ => Time::ZERO,
+            };
+            let may = now >= self.shown_until.max(pause);
             if let Some(to) = to.filter(|to| may && self.is_soon_handed(*to, None, now)) {
                 self.fences += 1;
                 let (stage, asked) = (HandingStage::Fence(self.fences), now);

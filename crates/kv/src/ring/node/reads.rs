@@ -43,7 +43,7 @@ impl Node {
             self.view.set_reads_until(range, Time::ZERO);
             // Workers may have read until now, by clocks that may show the next second: what they
             // read looks as if it had been put.
-            self.touched[range] = self.second + 1;
+            self.touched[range] = self.touched[range].max(self.second + 1);
         }
     }
 

@@ -160,6 +160,9 @@ impl Node {
         }
         let was_complete = self.complete & 1 << range != 0;
         self.may_miss(range);
+        if was_complete {
+            self.stop_reading(range);
+        }
         match &mut self.incoming[range] {
             Some(of) if of.stage == IncomingStage::Waiting => of.since = of.since.max(second + 1),
             Some(of) => of.is_spoilt |= of.since <= second,

@@ -91,8 +91,8 @@ impl World {
         self.stop(at);
     }
 
-    /// A node's machine dies, and what is on its disk is damaged: where it matters the node does not
-    /// start, and another takes its place.
+    /// A node's machine dies, and what is on its disk is damaged: where it matters the node does
+    /// not start, and another takes its place.
     fn rot(&mut self, at: usize) {
         if self.replacement.is_some() || self.seats.len() < 3 {
             return;

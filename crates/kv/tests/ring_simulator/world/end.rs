@@ -7,6 +7,9 @@ use crate::network::CALM;
 use rhythm_kv::ring::Scheme;
 use std::cmp::Reverse;
 
+/// Once the ring is whole, it stays so within this, in microseconds.
+const STAYS_WITHIN: u64 = 5_000_000;
+
 impl World {
     /// All that is there serves something, and has as many copies as there are to be.
     pub(super) fn is_whole(&self) -> bool {
@@ -98,7 +101,7 @@ impl World {
         }
         let reached_at = self.unreached.iter().copied().fold(self.now, u64::max);
         self.go(reached_at);
-        let until = self.now + WHOLE_WITHIN;
+        let mut until = self.now + WHOLE_WITHIN;
         let is_over = |world: &World| {
             let is_there = |live: &Live| !live.is_leaving;
             let are_there = (world.nodes.iter()).all(|live| live.as_ref().is_some_and(is_there));
@@ -110,7 +113,8 @@ impl World {
                 self.go(self.now + 100_000);
             }
             // What is under way to copies; and two may begin anew with each other yet, for which
-            // one who is sent all anew waits for up to two seconds.
+            // one who is sent all anew waits for up to two seconds. No more comes behind that.
+            until = until.min(self.now + STAYS_WITHIN);
             self.go(self.now + 1_000_000);
             if is_over(self) || self.now >= until {
                 break;

@@ -335,6 +335,11 @@ impl Circuit {
         }
     }
 
+    /// Are there calls that the backend answers, and that are let through, while it fails?
+    pub(super) fn spares_some(&self) -> bool {
+        self.fails() && self.spared.is_any()
+    }
+
     /// Is it anything but closed: are queries, all or all but trials, refused?
     #[cfg(test)]
     pub(super) fn refuses(&self) -> bool {

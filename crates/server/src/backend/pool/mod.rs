@@ -570,6 +570,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
             waiting: self.waiting.counts().iter().sum::<usize>() as u64,
             connections: self.pipes.iter().filter(|pipe| pipe.is_open()).count() as u64,
             circuit_open: self.circuit.fails(),
+            answers_some: self.circuit.spares_some(),
             ..self.done.counts
         }
     }

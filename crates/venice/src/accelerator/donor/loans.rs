@@ -80,7 +80,9 @@ impl Shared {
                 loan.kind
             ));
         }
-        if loan.sharing == Sharing::Exclusive && self.guests.has(*id) {
+        // Of one that is shared, too: more would have more turns than the one share that it is, and
+        // more mailboxes.
+        if self.guests.has(*id) {
             return Err(format!("loan {id} is in use, by another connection"));
         }
         guest.stay_by(*id);

@@ -24,7 +24,7 @@ const OUTPUT_BYTES: usize = 128 * 1024;
 /// How long who finds no room waits for what somebody had who has left, and how long for those of
 /// whom that is not known yet.
 const ZEROED_WITHIN: Duration = Duration::from_secs(10);
-const HEARD_WITHIN: Duration = Duration::from_secs(1);
+const HEARD_WITHIN: Duration = Duration::from_secs(3);
 /// How often it looks meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 

@@ -92,8 +92,8 @@ pub enum MonitorFailed {
     /// It shares its state with one whose agents cannot come to it.
     #[error(
         "the monitor at {} leads with this --state, and agents show it {}, but this one {}: that \
-         is no spare of it. Give both the same --authority (copy its key.pem and authority.pem), or \
-         this one another prefix in --state",
+         is no spare of it. Give both the same --authority (copy its key.pem and authority.pem), \
+         or this one another prefix in --state",
         .0.agents, shown(.0.trusted.as_ref()), shown(Some(.1))
     )]
     Foreign(Box<Place>, Trusted),

@@ -53,10 +53,11 @@ fn what_is_written_late_in_a_complete_copy_has_it_sent_anew() {
         node,
     };
     node.claims = vec![claim(0), claim(1)];
-    node.complete = 0b11;
+    (node.complete, node.reads) = (0b11, 0b01);
     node.wrote_late(0, 7);
-    // Nothing goes before it comes.
+    // Nothing goes before it comes, and nothing is shown of it.
     assert_eq!((node.complete, &node.stale[..]), (0b10, &[0, 0][..]));
+    assert_eq!(node.reads, 0);
     node.wrote_late(0, 8);
     assert_eq!(node.stale, [9, 0]);
     // By then it is served here.

@@ -14,9 +14,12 @@ const ROWS_MAX: usize = 50;
 /// Whether a backend is as it should be, and a word for how it is.
 fn health(of: &[Arc<BackendMetrics>]) -> (bool, &'static str) {
     let leave_it = (of.iter()).filter(|worker| worker.circuit_open.get() > 0);
+    // "Down" would not be true of one that still answers some calls.
+    let answers_some = leave_it.clone().any(|worker| worker.answers_some.get() > 0);
     match leave_it.count() {
         0 if sum(of, |it| it.requests.get()) == 0.0 => (true, "not asked yet"),
         0 => (true, "up"),
+        _ if answers_some => (false, "failing in part"),
         workers if workers == of.len() => (false, "down"),
         _ => (false, "down for some workers"),
     }
@@ -195,4 +198,21 @@ pub(super) fn pages(board: &mut Dashboard, pages: Named<PageMetrics>) {
         empty: "The service has no pages, or none was loaded yet.",
     };
     board.panel("pages", "Pages", vec![Part::Table(table)]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backend_that_answers_some_calls_is_not_called_down() {
+        let of = [(); 2].map(|()| Arc::new(BackendMetrics::default()));
+        assert_eq!(health(&of), (true, "not asked yet"));
+        of[0].circuit_open.set(1);
+        assert_eq!(health(&of), (false, "down for some workers"));
+        of[1].circuit_open.set(1);
+        assert_eq!(health(&of), (false, "down"));
+        of[1].answers_some.set(1);
+        assert_eq!(health(&of), (false, "failing in part"));
+    }
 }
