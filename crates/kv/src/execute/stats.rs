@@ -7,6 +7,7 @@ use super::packet::Head;
 use crate::ring::{PROTOCOL, RangeStatus};
 use crate::shared::{Clock, Counter, RELEASE, Settings, Shared, VERSION};
 use crate::wire::Request;
+use rhythm_net::clock;
 use std::fmt::Display;
 
 /// Where statistics go: lines, or packets of the binary protocol.
@@ -145,6 +146,8 @@ fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
     sink.put("elsewhere", ring.elsewhere.name());
     sink.put("protocol", PROTOCOL);
     sink.put("release", RELEASE);
+    // Where it needs a lease, whether it has one.
+    sink.put("may_write", u8::from(view.may_write(clock::monotonic())));
     let has_own = ring.etcd.is_none() && ring.scheme.has_own_ranges();
     let serves = |node: usize| {
         let ranges = status.ranges.iter();

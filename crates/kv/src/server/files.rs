@@ -21,6 +21,8 @@ pub(super) struct Places {
     pub(super) clients: usize,
     /// Of those beside them, of all threads.
     pub(super) beside: usize,
+    /// Whether that is as many clients as `-c` says.
+    pub(super) are_all: bool,
 }
 
 /// Connections that other nodes of a ring, of so many at most, may have here, and that this one may
@@ -69,8 +71,9 @@ pub(super) fn places(settings: &Settings, open_files: u64) -> (Places, Option<St
     let places = Places {
         clients,
         beside: (BESIDE * settings.threads).min(left - clients),
+        are_all: clients == asked,
     };
-    let lack = (clients < asked).then(|| {
+    let lack = (!places.are_all).then(|| {
         let needed = needed(settings);
         format!(
             "-c {asked} needs {needed} open files, and this process may open {open_files}: \

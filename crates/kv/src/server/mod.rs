@@ -256,6 +256,10 @@ impl Server {
         let threads = settings.threads;
         let entrance = way.as_ref().map(|((entrance, _), _)| entrance);
         listen::begin(&entrances, entrance)?;
+        let crowded_cure = match places.are_all {
+            true => "raise -c (--conn-limit)",
+            false => "raise the limit on open files",
+        };
         let worker_options = WorkerOptions {
             name: "kv",
             threads,
@@ -263,7 +267,7 @@ impl Server {
             driver: DriverOptions {
                 connections_max: places.clients + places.beside,
                 places: Some(Arc::new(Places::new(places.clients + places.beside))),
-                crowded_cure: "raise -c (--conn-limit)",
+                crowded_cure,
                 outgoing_max: 0,
                 datagram_bytes: DATAGRAM_BYTES,
                 busy_poll: settings.busy_poll,

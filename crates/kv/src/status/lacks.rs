@@ -14,10 +14,11 @@ const SAID_MAX: usize = 4;
 pub(super) enum Lack {
     /// Nobody leads.
     Unled(String),
+    /// Nodes were told something else than who asks, or than each other. Where one does not answer,
+    /// too, it may not have been started with that yet, and is not to be before the others ended.
+    Otherwise(String),
     /// One that was asked does not answer.
     Silent(String),
-    /// Nodes were told something else than who asks, or than each other.
-    Otherwise(String),
     /// Fewer nodes are there than copies are wanted.
     Nodes {
         /// So many are there.
@@ -61,7 +62,7 @@ impl Lack {
                                 node"
                 .to_owned(),
             Lack::Otherwise(_) => {
-                "start all alike, with the same file, and ask with that".to_owned()
+                "end all nodes, then start all with the same file, and ask with that".to_owned()
             }
             Lack::Nodes { there, wanted } => format!(
                 "start {} more; until then end no node",

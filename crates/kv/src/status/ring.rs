@@ -214,6 +214,10 @@ impl View {
             _ => {}
         }
         self.compare(known, lacks);
+        if self.stat("may_write") == "0" {
+            let said = format!("{me} has no lease, so that it takes no writes");
+            lacks.add(Lack::Away(said));
+        }
         for name in &self.names {
             if self.stat_of(name, "alive") != "1" {
                 let said = format!("{name} is {}, as {me} sees it", self.presence(name));
@@ -273,12 +277,19 @@ impl View {
             Known::Node(_) => return,
         };
         let me = self.me();
-        let mut add = |said: String| lacks.add(Lack::Otherwise(said));
+        // What etcd has, nodes know a moment later.
+        let mut add_unknown = |said: String, lacks: &mut Lacks| {
+            lacks.add(match is_file {
+                true => Lack::Otherwise(said),
+                false => Lack::Moving(said),
+            });
+        };
         let source = if is_file { "this file" } else { "etcd" };
         for (index, member) in members.iter().enumerate() {
             let name = &member.name;
             if !self.names.contains(name) {
-                add(format!("{me} knows of no node {name}, which {source} has"));
+                let said = format!("{me} knows of no node {name}, which {source} has");
+                add_unknown(said, lacks);
                 continue;
             }
             let (client, backbone) = (member.at(), member.backbone.to_string());
@@ -289,18 +300,17 @@ impl View {
             for (what, here) in told.into_iter().chain(place) {
                 match self.stat_of(name, what) {
                     there if there == here || there.is_empty() => {}
-                    there => add(format!(
+                    there => lacks.add(Lack::Otherwise(format!(
                         "{me} was told that the {what} of {name} is {there}, and {source} has \
                          {here}"
-                    )),
+                    ))),
                 }
             }
         }
         let is_known = |name: &&String| members.iter().any(|member| member.name == **name);
         for name in self.names.iter().filter(|name| !is_known(name)) {
-            add(format!(
-                "{me} knows of a node {name}, which {source} has not"
-            ));
+            let said = format!("{me} knows of a node {name}, which {source} has not");
+            add_unknown(said, lacks);
         }
     }
 }
@@ -410,6 +420,26 @@ mod tests {
     }
 
     #[test]
+    fn a_node_without_a_lease_is_not_well() {
+        for (may_write, said) in [
+            (
+                "1",
+                "well, as this node sees it: what it serves has its copy",
+            ),
+            (
+                "0",
+                "not well: a has no lease, so that it takes no writes: see its /readyz and its \
+                 log; until it is there end no other node",
+            ),
+        ] {
+            let mut told = of_etcd("a", "1", "0", &["a", "b"]);
+            told.extend(self::said(&[("may_write", may_write)]));
+            let (line, is_well) = judged(Known::Node("h:1"), vec![Ok(told)]);
+            assert_eq!((&*line, is_well), (said, may_write == "1"));
+        }
+    }
+
+    #[test]
     fn a_file_that_the_nodes_were_not_started_with_is_told() {
         let node = |me: &str| {
             let mut told = said(&[("node", me), ("replicas", "1"), ("scheme", "ring")]);
@@ -465,6 +495,8 @@ mod tests {
             });
             let (line, is_well) = judged(Known::File(&file), answers.collect());
             assert!(!is_well && line.contains(said), "{count}: {line}");
+            // One that is not there yet is not to be started into the ring of before.
+            assert!(line.contains(": end all nodes, then start all"), "{line}");
         }
     }
 

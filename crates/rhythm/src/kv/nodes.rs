@@ -40,6 +40,13 @@ pub(super) struct Node {
 /// The nodes in a file's text, as they stand there: whether they can be what they are to be is not
 /// looked at.
 pub(super) fn nodes(text: &str) -> Result<Vec<Node>> {
+    let one_bracket = text.lines().position(|line| line.trim() == "[node]");
+    if let Some(before) = one_bracket {
+        bail!(
+            "line {}: write [[node]], with two brackets: {TABLE}",
+            before + 1
+        );
+    }
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map(|span| Range::clone(&span));
         let quotes = match text[..at.clone().map_or(0, |at| at.end.min(text.len()))].rfind('=') {

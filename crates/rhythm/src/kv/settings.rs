@@ -325,7 +325,7 @@ mod tests {
             ("--ring etcd://h:1/x --node a --client h:1", "--backbone"),
             (
                 "--ring etcd://h:1/x --node a --client h:1 --backbone 0.0.0.0:1",
-                "cannot find",
+                "is where a node listens, and not where the others find it",
             ),
             (
                 "--ring etcd://h:1/x --node a --client h:1 --backbone ether:eth1",

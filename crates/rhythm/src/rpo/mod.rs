@@ -376,7 +376,14 @@ fn classify(all_threads: &Path, one_per_core: &Path) -> Result<ExitCode> {
         Ok(counts)
     };
     let (all, one) = (counted(all_threads)?, counted(one_per_core)?);
-    print(derive::tables(&all, &one))?;
+    let tables = derive::tables(&all, &one);
+    if tables.is_empty() {
+        complain(format_args!(
+            "rhythm: no class has another share in one log than in the other, so there is none to \
+             print"
+        ));
+    }
+    print(tables)?;
     Ok(ExitCode::SUCCESS)
 }
 

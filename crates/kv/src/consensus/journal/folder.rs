@@ -32,6 +32,12 @@ pub enum FolderError {
          if none of the nodes ever ran, or this one never did, say --begin"
     )]
     Empty(PathBuf),
+    /// Its journal has nothing in it, and had: it gets its name when the first record is in it.
+    #[error(
+        "{0}: the journal is empty: what this node confirmed to others is lost, so it is to be \
+         replaced (docs/kv-keyspace.md)"
+    )]
+    Emptied(PathBuf),
     /// It is to be begun, and was.
     #[error("{0}: there is a journal already; leave --begin out")]
     Begun(PathBuf),
@@ -99,7 +105,7 @@ impl Folder {
         let mut bytes = Vec::new();
         journal.read_to_end(&mut bytes).map_err(failed)?;
         if bytes.is_empty() && !begin {
-            return Err(FolderError::Empty(path.to_owned()));
+            return Err(FolderError::Emptied(path.to_owned()));
         }
         let folder = Folder {
             path: path.to_owned(),

@@ -54,11 +54,11 @@ fn what_is_written_is_there_and_what_was_behind_it_is_not() {
 }
 
 #[test]
-fn an_empty_journal_is_none() {
+fn an_empty_journal_has_lost_what_was_in_it() {
     let path = path("empty");
     fs::create_dir_all(&path).unwrap();
     File::create(path.join("journal")).unwrap();
     let opened = Folder::open(&path, false);
-    assert!(matches!(opened, Err(FolderError::Empty(_))));
+    assert!(matches!(opened, Err(FolderError::Emptied(_))));
     fs::remove_dir_all(path).unwrap();
 }

@@ -101,10 +101,13 @@ impl ServerError {
     /// The journal lacks what the node confirmed: to start it again mends nothing.
     #[must_use]
     pub fn has_forgotten(&self) -> bool {
-        let ServerError::Journal { error, .. } = self else {
-            return false;
-        };
-        matches!(error, OpenError::Damaged(_) | OpenError::Forgotten)
+        match self {
+            ServerError::Folder(error) => matches!(error, FolderError::Emptied(_)),
+            ServerError::Journal { error, .. } => {
+                matches!(error, OpenError::Damaged(_) | OpenError::Forgotten)
+            }
+            _ => false,
+        }
     }
 }
 
