@@ -278,7 +278,7 @@ impl View {
         };
         let me = self.me();
         // What etcd has, nodes know a moment later.
-        let mut add_unknown = |said: String, lacks: &mut Lacks| {
+        let add_unknown = |said: String, lacks: &mut Lacks| {
             lacks.add(match is_file {
                 true => Lack::Otherwise(said),
                 false => Lack::Moving(said),
