@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 #[test]
-fn an_empty_journal_is_none() {
+fn an_empty_journal_has_lost_what_was_in_it() {
     let (folder, members) = (folder("keyspace-empty"), members(1));
     let servers = begin(&members, &folder);
     let mut client = Client::new(members[0].client);
@@ -19,9 +19,11 @@ fn an_empty_journal_is_none() {
     servers.into_iter().for_each(stop);
     fs::write(folder.join("node-0/journal"), b"").unwrap();
     let refused = Server::start(settings(&members, 0, &folder, false)).err();
-    let is_empty =
-        |error: &ServerError| matches!(error, ServerError::Folder(FolderError::Empty(_)));
-    assert!(refused.as_ref().is_some_and(is_empty), "{refused:?}");
+    let is_lost = |error: &ServerError| {
+        let is_emptied = matches!(error, ServerError::Folder(FolderError::Emptied(_)));
+        is_emptied && error.has_forgotten()
+    };
+    assert!(refused.as_ref().is_some_and(is_lost), "{refused:?}");
 }
 
 #[test]

@@ -200,11 +200,14 @@ impl Drop for Controller {
         // One that has ended cannot be killed any more.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // One that was killed leaves its locks, which say where its state is.
+        // One that was killed leaves its locks, which say where its state is. Where another runs
+        // with that, they are that one's.
         let shared = rhythm_rpo::daemon::shared_folder().map(std::fs::read_dir);
         for entry in shared.into_iter().flatten().flatten().flatten() {
             let text = std::fs::read(entry.path()).unwrap_or_default();
-            if text == self.state.as_os_str().as_encoded_bytes() {
+            let is_nobodys =
+                std::fs::File::open(entry.path()).is_ok_and(|lock| lock.try_lock().is_ok());
+            if is_nobodys && text == self.state.as_os_str().as_encoded_bytes() {
                 let _ = std::fs::remove_file(entry.path());
             }
         }
