@@ -45,7 +45,7 @@ use std::process::ExitCode;
 /// What the environment says to every command.
 const ENVIRONMENT: &str = "Environment:
   RHYTHM_LOG   What is logged: off, error, warn, info, debug or trace, or levels of parts
-  RHYTHM_SIMD  The instruction set: portable, sse2, avx2 or avx512; the best there is without it";
+  RHYTHM_SIMD  The instruction set: portable, sse2, avx2, avx512 or neon; the best without it";
 
 /// A web server that executes similar requests together.
 ///

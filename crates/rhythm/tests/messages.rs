@@ -91,7 +91,7 @@ fn an_unknown_simd_level_is_told_of_by_every_command() {
     let mut check = rhythm(&["check"]);
     let output = check.arg(&folder).env("RHYTHM_SIMD", "mmx").output();
     let output = output.expect("the binary runs");
-    let told = "rhythm: warning: RHYTHM_SIMD=mmx: not one of portable, sse2, avx2, avx512; ";
+    let told = "rhythm: warning: RHYTHM_SIMD=mmx: not one of portable, sse2, avx2, avx512, neon; ";
     assert!(
         output.status.success() && errors(&output).starts_with(told),
         "{output:?}"

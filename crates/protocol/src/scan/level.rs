@@ -2,6 +2,8 @@
 //! the copy of a task compiled for it.
 
 use super::Task;
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+use super::aarch64::Neon;
 use super::portable::Portable;
 #[cfg(target_arch = "x86_64")]
 use super::x86::{Avx2, Avx512, Sse2};
@@ -13,6 +15,7 @@ enum Kind {
     Sse2,
     Avx2,
     Avx512,
+    Neon,
 }
 
 /// An instruction set this CPU has. Ordered from the least to the most capable.
@@ -22,8 +25,8 @@ pub struct Level(Kind);
 /// Why the level asked for is not used. [`LevelError::fallback`] is what to use instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LevelError {
-    /// The name is none of portable, sse2, avx2, avx512.
-    #[error("RHYTHM_SIMD={0}: not one of portable, sse2, avx2, avx512")]
+    /// The name is none of portable, sse2, avx2, avx512, neon.
+    #[error("RHYTHM_SIMD={0}: not one of portable, sse2, avx2, avx512, neon")]
     Unknown(String),
     /// The CPU does not have the instructions.
     #[error("RHYTHM_SIMD={0}: this CPU does not have it")]
@@ -52,6 +55,7 @@ impl Level {
             "sse2" => Kind::Sse2,
             "avx2" => Kind::Avx2,
             "avx512" => Kind::Avx512,
+            "neon" => Kind::Neon,
             _ => return Err(LevelError::Unknown(name.to_owned())),
         };
         if supported(kind) {
@@ -88,10 +92,9 @@ impl Level {
 
     /// All levels this CPU has, the least capable first.
     pub fn all() -> impl Iterator<Item = Level> {
-        [Kind::Portable, Kind::Sse2, Kind::Avx2, Kind::Avx512]
-            .into_iter()
-            .filter(|kind| supported(*kind))
-            .map(Level)
+        use Kind::{Avx2, Avx512, Neon, Portable, Sse2};
+        let all = [Portable, Sse2, Avx2, Avx512, Neon].into_iter();
+        all.filter(|kind| supported(*kind)).map(Level)
     }
 
     /// The name `RHYTHM_SIMD` knows it by.
@@ -102,6 +105,7 @@ impl Level {
             Kind::Sse2 => "sse2",
             Kind::Avx2 => "avx2",
             Kind::Avx512 => "avx512",
+            Kind::Neon => "neon",
         }
     }
 
@@ -120,8 +124,9 @@ impl Level {
             // BMI2 and POPCNT.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => unsafe { run_avx512(task) },
-            #[cfg(not(target_arch = "x86_64"))]
-            _ => unreachable!("such a level is only made on x86-64"),
+            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+            Kind::Neon => task.run(Neon::new()),
+            _ => unreachable!("such a level is only made on a CPU that has it"),
         }
     }
 }
@@ -151,12 +156,14 @@ fn supported(kind: Kind) -> bool {
         Kind::Avx512 => {
             bits && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw")
         }
+        Kind::Neon => false,
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 fn supported(kind: Kind) -> bool {
-    kind == Kind::Portable
+    let has_neon = cfg!(all(target_arch = "aarch64", target_endian = "little"));
+    kind == Kind::Portable || (has_neon && kind == Kind::Neon)
 }
 
 #[cfg(test)]
@@ -171,5 +178,21 @@ mod tests {
         let error = Level::named("mmx").unwrap_err();
         assert_eq!(error, LevelError::Unknown("mmx".to_owned()));
         assert_eq!(error.fallback(), Level::detect());
+    }
+
+    #[test]
+    fn what_every_cpu_of_an_architecture_has_is_used() {
+        let names: Vec<_> = Level::all().map(Level::name).collect();
+        #[cfg(target_arch = "x86_64")]
+        assert!(names.starts_with(&["portable", "sse2"]), "{names:?}");
+        #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+        assert_eq!(names, ["portable", "neon"]);
+        let foreign = if cfg!(target_arch = "x86_64") {
+            "neon"
+        } else {
+            "sse2"
+        };
+        let error = Level::named(foreign).unwrap_err();
+        assert_eq!(error, LevelError::Unsupported(foreign.to_owned()));
     }
 }

@@ -11,10 +11,12 @@
 //! inside [`Level::run`], so having the value proves the feature. That is the whole safety argument
 //! of this module: the intrinsics are reachable only through such a value.
 //!
-//! The environment variable `RHYTHM_SIMD` (portable, sse2, avx2, avx512) forces a level, so that
-//! one machine tests and times every path.
+//! The environment variable `RHYTHM_SIMD` (portable, sse2, avx2, avx512, neon) forces a level, so
+//! that one machine tests and times every path that it has.
 #![allow(unsafe_code)]
 
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+mod aarch64;
 mod find;
 mod level;
 mod portable;
@@ -85,6 +87,14 @@ pub trait Simd: Copy + sealed::Sealed {
         }
         end
     }
+}
+
+/// `bytes`, which are fewer than a block, padded with zeros to one.
+#[inline(always)]
+fn padded(bytes: &[u8]) -> [u8; 64] {
+    let mut block = [0; 64];
+    block[..bytes.len()].copy_from_slice(bytes);
+    block
 }
 
 /// [`Simd::run_end`] where there is no quick `in_set`.

@@ -2,7 +2,7 @@
 //! its top bit without carries between bytes, then the eight top bits are gathered by one
 //! multiplication.
 
-use super::{ByteSet, Simd, sealed};
+use super::{ByteSet, Simd, padded, sealed};
 
 const LOW_7: u64 = 0x7f7f_7f7f_7f7f_7f7f;
 const TOP: u64 = 0x8080_8080_8080_8080;
@@ -35,9 +35,8 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn load(self, bytes: &[u8]) -> [u64; 8] {
-        let mut block = [0; 64];
-        let len = bytes.len().min(64);
-        block[..len].copy_from_slice(&bytes[..len]);
+        let block = bytes.first_chunk().copied();
+        let block = block.unwrap_or_else(|| padded(bytes));
         let mut words = [0; 8];
         for (word, chunk) in words.iter_mut().zip(block.as_chunks::<8>().0) {
             *word = u64::from_le_bytes(*chunk);

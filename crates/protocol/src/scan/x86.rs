@@ -5,7 +5,7 @@
 //! member where the two meet. Bytes from 0x80 up select zero. SSE2 has no such shuffle and looks
 //! bytes up one at a time.
 
-use super::{ByteSet, DistinctSet, Simd, sealed};
+use super::{ByteSet, DistinctSet, Simd, padded, sealed};
 use core::arch::x86_64::*;
 
 /// SSE2: every x86-64 CPU.
@@ -47,14 +47,6 @@ impl Avx512 {
     pub(super) const unsafe fn new() -> Avx512 {
         Avx512(())
     }
-}
-
-/// `bytes` padded with zeros to a block.
-#[inline(always)]
-fn padded(bytes: &[u8]) -> [u8; 64] {
-    let mut block = [0; 64];
-    block[..bytes.len()].copy_from_slice(bytes);
-    block
 }
 
 /// For each high nibble its bit; none from 8 up.
