@@ -588,3 +588,52 @@ impl Driver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends when its time has come.
+    struct Sleeper {
+        until: Time,
+        ticked_at: Option<Time>,
+        notified: usize,
+    }
+
+    impl Handler for Sleeper {
+        fn notified(&mut self, _: &mut dyn Port, _: Token, _: Time) {
+            self.notified += 1;
+        }
+
+        fn tick(&mut self, _: &mut dyn Port, now: Time) {
+            self.ticked_at = Some(now);
+        }
+
+        fn wake_at(&self) -> Option<Time> {
+            self.ticked_at.is_none().then_some(self.until)
+        }
+
+        fn finished(&self) -> bool {
+            self.ticked_at.is_some()
+        }
+    }
+
+    #[test]
+    fn a_driver_that_waits_in_milliseconds_hears_of_events_and_does_not_wake_up_early() {
+        let mut driver = Driver::new(&DriverOptions::default()).expect("few files are open");
+        driver.is_coarse = true;
+        // Near enough that the wait itself has the limit, and far enough for an alarm.
+        for sleep in [Duration::from_micros(300), Duration::from_millis(5)] {
+            driver.waker(Token(7)).expect("few files are open").wake();
+            let until = monotonic() + sleep;
+            let mut sleeper = Sleeper {
+                until,
+                ticked_at: None,
+                notified: 0,
+            };
+            driver.run(&mut sleeper).expect("it waits");
+            assert_eq!(sleeper.notified, 1);
+            assert!(sleeper.ticked_at.is_some_and(|at| at >= until));
+        }
+    }
+}

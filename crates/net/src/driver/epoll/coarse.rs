@@ -3,7 +3,6 @@
 //! libc's is no safe function.
 #![allow(unsafe_code)]
 
-use super::EVENTS_MAX;
 use rustix::event::epoll::{Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::time::Timespec;
@@ -19,8 +18,8 @@ pub(super) fn wait(
     events: &mut Vec<Event>,
     timeout: Option<&Timespec>,
 ) -> Result<(), Errno> {
-    let mut ready = [libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
-    let room = (events.capacity() - events.len()).min(EVENTS_MAX);
+    let room = events.capacity() - events.len();
+    let mut ready = vec![libc::epoll_event { events: 0, u64: 0 }; room];
     let limit = timeout.map_or(-1, milliseconds);
     // SAFETY: the kernel writes no more events than it is told, for which there is room, and keeps
     // no pointer.
@@ -47,10 +46,6 @@ fn milliseconds(timeout: &Timespec) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::monotonic;
-    use crate::driver::epoll::{Driver, DriverOptions};
-    use crate::port::{Handler, Port, Time, Token};
-    use std::time::Duration;
 
     #[test]
     fn a_wait_is_rounded_up_to_milliseconds() {
@@ -62,50 +57,6 @@ mod tests {
             (i64::MAX, 999_999_999, i32::MAX),
         ] {
             assert_eq!(milliseconds(&Timespec { tv_sec, tv_nsec }), expected);
-        }
-    }
-
-    /// Ends when its time has come.
-    struct Sleeper {
-        until: Time,
-        ticked_at: Option<Time>,
-        notified: usize,
-    }
-
-    impl Handler for Sleeper {
-        fn notified(&mut self, _: &mut dyn Port, _: Token, _: Time) {
-            self.notified += 1;
-        }
-
-        fn tick(&mut self, _: &mut dyn Port, now: Time) {
-            self.ticked_at = Some(now);
-        }
-
-        fn wake_at(&self) -> Option<Time> {
-            self.ticked_at.is_none().then_some(self.until)
-        }
-
-        fn finished(&self) -> bool {
-            self.ticked_at.is_some()
-        }
-    }
-
-    #[test]
-    fn a_driver_that_waits_so_hears_of_events_and_does_not_wake_up_early() {
-        let mut driver = Driver::new(&DriverOptions::default()).expect("few files are open");
-        driver.is_coarse = true;
-        // Near enough that the wait itself has the limit, and far enough for an alarm.
-        for sleep in [Duration::from_micros(300), Duration::from_millis(5)] {
-            driver.waker(Token(7)).expect("few files are open").wake();
-            let until = monotonic() + sleep;
-            let mut sleeper = Sleeper {
-                until,
-                ticked_at: None,
-                notified: 0,
-            };
-            driver.run(&mut sleeper).expect("it waits");
-            assert_eq!(sleeper.notified, 1);
-            assert!(sleeper.ticked_at.is_some_and(|at| at >= until));
         }
     }
 }
