@@ -36,7 +36,7 @@
 //! - For who logs: [`sparse`], lines that anybody can cause.
 //! - For who starts it: [`signal`], [`resource`], [`clock`], and [`files`] that somebody named.
 //! - For who tests a handler: `testing`, a port in memory.
-// Allowed in one file: driver/datagram/messages.rs.
+// Allowed in two files: driver/datagram/messages.rs and driver/epoll/coarse.rs.
 #![deny(unsafe_code)]
 
 pub mod clock;

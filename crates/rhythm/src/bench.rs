@@ -107,6 +107,10 @@ struct Emulation {
     #[arg(long, value_enum, default_value_t = Output::Pages)]
     output: Output,
 
+    /// How long the memory is that a whole answer is written to
+    #[arg(long, value_enum, default_value_t = Buffers::Exact)]
+    buffers: Buffers,
+
     /// Pages to measure; all without it, which the mixes need
     #[arg(long = "page", value_name = "PAGE", value_parser = crate::load::parse_page)]
     pages: Vec<Page>,
@@ -132,6 +136,15 @@ enum Output {
     /// Heads and the bytes that differ from page to page: what is left where the socket gathers
     /// the rest
     Runs,
+}
+
+/// How long the memory is that a whole answer is written to.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Buffers {
+    /// As long as the answer
+    Exact,
+    /// The next power of two, all of which is written, as the paper's Titan A does
+    Pow2,
 }
 
 /// A report, with what it was made on and by.
@@ -175,6 +188,12 @@ fn run_limit(args: &Limit) -> Result<ExitCode> {
 
 fn run_emulation(args: Emulation) -> Result<ExitCode> {
     args.cuda.check(&args.devices)?;
+    let output = match (args.output, args.buffers) {
+        (Output::Pages, Buffers::Exact) => emulate::Output::Pages,
+        (Output::Pages, Buffers::Pow2) => emulate::Output::Buffers,
+        (Output::Runs, Buffers::Exact) => emulate::Output::Runs,
+        (Output::Runs, Buffers::Pow2) => bail!("--buffers pow2 is of whole answers, not of runs"),
+    };
     let folder = Folder::read(&args.service)?;
     let service = folder.compile()?;
     let open = |device: &Device| device.open(&args.cuda, &[&service]);
@@ -206,10 +225,7 @@ fn run_emulation(args: Emulation) -> Result<ExitCode> {
         requests: args.requests,
         repeats: args.repeats,
         ring_bytes: args.ring << 20,
-        output: match args.output {
-            Output::Pages => emulate::Output::Pages,
-            Output::Runs => emulate::Output::Runs,
-        },
+        output,
         pages: args.pages,
     };
     let bar = ProgressBar::new_spinner();

@@ -78,6 +78,10 @@ fn flags_that_mean_nothing_are_refused_with_what_would_be_right() {
         ),
         (&["kv", "-I", "33m"], "For -I 33m give -m 66 or more"),
         (&["bench", "--ring", "0"], "0 is not in 1.."),
+        (
+            &["bench", "--output", "runs", "--buffers", "pow2"],
+            "of whole answers, not of runs",
+        ),
     ] {
         let output = rhythm(arguments).output().expect("the binary runs");
         assert!(!output.status.success(), "{arguments:?}");

@@ -12,7 +12,8 @@
 //! streaming stores that the answers are written with.
 //!
 //! With [`Output::Runs`] an answer is its head and its runs, without the fragments: what is left
-//! for a server whose socket gathers the fragments from where they lie.
+//! for a server whose socket gathers the fragments from where they lie. With [`Output::Buffers`]
+//! each whole answer has a buffer of the next power of two, as in the paper.
 
 mod arrivals;
 mod output;
@@ -422,6 +423,7 @@ pub fn run(
             if options.output == Output::Runs {
                 stage = Stage::new(site, options, Box::new(RunsOnly(make()?)), page)?;
             }
+            stage.port.pads = options.output == Output::Buffers;
             stages.push((name, stage, Vec::new()));
         }
         let (mut copies, mut streams) = (Vec::new(), Vec::new());

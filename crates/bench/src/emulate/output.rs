@@ -8,6 +8,9 @@ pub enum Output {
     Pages,
     /// Heads and runs: what differs from answer to answer.
     Runs,
+    /// Heads and whole pages, each in a buffer of the next power of two, which is written whole: as
+    /// the paper's are (Table 2).
+    Buffers,
 }
 
 impl Output {
@@ -17,6 +20,7 @@ impl Output {
         match self {
             Output::Pages => "pages",
             Output::Runs => "runs",
+            Output::Buffers => "buffers",
         }
     }
 }

@@ -15,6 +15,11 @@ pub(super) struct MemoryPort {
     /// Who was answered since somebody looked, and whether by 200, where somebody looks.
     pub(super) answered: Option<Vec<(u32, bool)>>,
     answers: Vec<Vec<u8>>,
+    /// Whether what is left of each answer's buffer, of the next power of two, is written, too.
+    pub(super) pads: bool,
+    /// Bytes of the last answer, as far as it was sent, and what its buffer is filled up with.
+    begun: usize,
+    padding: Vec<u8>,
 }
 
 impl MemoryPort {
@@ -26,6 +31,9 @@ impl MemoryPort {
             keep: false,
             answered: None,
             answers: Vec::new(),
+            pads: false,
+            begun: 0,
+            padding: Vec::new(),
         }
     }
 
@@ -36,6 +44,24 @@ impl MemoryPort {
 }
 
 impl MemoryPort {
+    /// Fills up the buffer of the answer before this one, which may be sent in parts.
+    fn pad(&mut self, slices: &[IoSlice<'_>], length: usize) {
+        if slices
+            .first()
+            .is_some_and(|head| head.starts_with(b"HTTP/1.1 "))
+            && self.begun > 0
+        {
+            let left = self.begun.next_power_of_two() - self.begun;
+            if self.padding.len() < left {
+                self.padding.resize(left, b' ');
+            }
+            self.ring.stream(&self.padding[..left]);
+            self.bytes += left as u64;
+            self.begun = 0;
+        }
+        self.begun += length;
+    }
+
     /// Keeps an answer's bytes, or more of them.
     #[cold]
     fn take_note(&mut self, connection: ConnectionId, bytes: &[u8]) {
@@ -69,6 +95,9 @@ impl Port for MemoryPort {
             answered.push((connection.slot(), head.starts_with(b"HTTP/1.1 200 ")));
         }
         let length = slices.iter().map(|slice| slice.len()).sum();
+        if self.pads {
+            self.pad(slices, length);
+        }
         self.bytes += length as u64;
         self.ring.stream_parts(slices);
         Sent::Taken(length)
@@ -90,5 +119,26 @@ impl Port for MemoryPort {
 
     fn wall_clock(&self) -> WallClock {
         WallClock::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_powers_of_two_however_their_answers_are_sent() {
+        let (mut port, client) = (MemoryPort::new(1 << 16), ConnectionId::new(0, 1));
+        let answer = [b"HTTP/1.1 200 OK\r\n".to_vec(), vec![b'x'; 1083]].concat();
+        port.pads = true;
+        for _ in 0..3 {
+            port.send(client, &answer[..700]);
+            port.send(client, &answer[700..]);
+        }
+        // The last one's may go on.
+        assert_eq!(port.bytes, 2 * 2048 + 1100);
+        port.pads = false;
+        port.send(client, &answer);
+        assert_eq!(port.bytes, 2 * 2048 + 2 * 1100);
     }
 }

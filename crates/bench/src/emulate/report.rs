@@ -81,7 +81,7 @@ pub struct Report {
     pub in_flight: usize,
     /// Bytes of memory that answers were written to, round and round.
     pub ring_bytes: usize,
-    /// What of an answer was written: `pages` or `runs`.
+    /// What of an answer was written: `pages`, `runs` or `buffers`.
     pub output: &'static str,
     /// Each page type in isolation.
     pub pages: Vec<PageResult>,

@@ -72,6 +72,17 @@ pub enum ReproduceError {
         /// What is the matter.
         why: serde_json::Error,
     },
+    /// An earlier report cannot be compared with.
+    #[error(
+        "{} is no report.json of `rhythm reproduce rhythm` with verdicts: {why}",
+        path.display()
+    )]
+    EarlierReport {
+        /// The file.
+        path: PathBuf,
+        /// What is the matter.
+        why: serde_json::Error,
+    },
     /// The load generator.
     #[error(transparent)]
     Load(#[from] MemcachedError),

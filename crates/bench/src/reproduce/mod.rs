@@ -46,7 +46,7 @@ pub use error::ReproduceError;
 pub use options::ReproduceOptions;
 pub use progress::ReproduceProgress;
 pub use report::{Copies, Energy, KvReport, Measured, Point, Response};
-pub use rhythm::{BEGIN, END, Effort, RhythmOptions, RhythmReport, run_rhythm};
+pub use rhythm::{BEGIN, END, Effort, RhythmOptions, RhythmReport, Verdicts, run_rhythm};
 pub use rpo::{MeasuredEffort, MeasuredOptions, MeasuredReport, RpoOptions, run_measured, run_rpo};
 pub use schemes::{Death, SchemeReport, SchemesReport, run_schemes};
 pub use section::Section;

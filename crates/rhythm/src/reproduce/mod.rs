@@ -1,5 +1,6 @@
 //! `rhythm reproduce`: the charts and tables of papers.
 
+mod all;
 mod kv;
 pub(crate) mod origin;
 pub(crate) mod progress;
@@ -21,6 +22,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Paper {
+    All(all::All),
     Kv(kv::Kv),
     Rhythm(rhythm::Rhythm),
     Rpo(rpo::Rpo),
@@ -44,6 +46,7 @@ pub(crate) fn watch_signals() -> Result<SignalWatch> {
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let _watch = watch_signals()?;
     match args.paper {
+        Paper::All(args) => all::run(&args),
         Paper::Kv(args) => kv::run(args),
         Paper::Rhythm(args) => rhythm::run(args),
         Paper::Rpo(args) => rpo::run(args),

@@ -236,6 +236,16 @@ fn the_servers_own_paper_is_made_again_with_a_gpus_report_and_without_valgrind()
         !refused.status.success() && said.contains("rhythm bench device"),
         "{said}"
     );
+    let refused = reproduce(&[
+        "--against",
+        "docs/results/2026-11-28-reproduce-rhythm/report.json",
+    ]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    // It is from before there were any.
+    assert!(
+        !refused.status.success() && said.contains("with verdicts"),
+        "{said}"
+    );
     let output = reproduce(&[
         "--device-report",
         "docs/results/2026-11-27-gpu-stretches.json",
@@ -273,10 +283,125 @@ fn the_servers_own_paper_is_made_again_with_a_gpus_report_and_without_valgrind()
     // The report's figures are the card's.
     assert!((ours("Table 3, GPU", 2, 0) - 68_593.4).abs() < 1.0);
     assert_eq!(section("Figure 9")["columns"][0]["kind"], "measured");
+    // Rows win there in all but efficiency, which columns left as they are have.
+    let wins = "Who wins: throughput: layout row; efficiency: layout c; latency: layout row";
+    assert!(text.replace("\n  ", " ").contains(wins), "{text}");
+    assert!((ours("Section 6.4, queues", 2, 0) - 68_500.0).abs() < 1e-6);
+    // Each buffer is a power of two that its answer just fits.
+    for row in 0..14 {
+        let (answer, buffer) = (
+            ours("Figure 10, CPU", row, 3),
+            ours("Figure 10, CPU", row, 4),
+        );
+        assert!(
+            (buffer - (answer * 1e3 / 1024.0).log2().ceil().exp2()).abs() < 0.1,
+            "{buffer}"
+        );
+    }
+    // No figure without a command, and none that is the paper's, too, without a verdict.
+    for section in sections {
+        let has_rows = section["table"]["rows"]
+            .as_array()
+            .is_some_and(|rows| !rows.is_empty());
+        let command = section["command"].as_str().expect("a text");
+        assert!(!has_rows || command.contains("rhythm "), "{section}");
+    }
+    let verdicts = report["verdicts"].as_array().expect("a list");
+    let verdict = |figure: &str| {
+        let is = |of: &&serde_json::Value| of["figure"] == figure;
+        &verdicts.iter().find(is).expect("it is there")["verdict"]
+    };
+    let bytes = verdict("Table 2, answers, login, KB of an answer");
+    assert_eq!(bytes, "within 10 %");
+    let rate = "layout c, NVIDIA H100 80GB HBM3 (paper: Titan C), 1000 requests/s";
+    assert_eq!(verdict(&format!("Table 3, GPU, {rate}")), "not comparable");
     for chart in ["figure-8", "figure-9", "figure-10", "cohort-sizes"] {
         assert!(read(&format!("{chart}.svg")).starts_with("<svg"), "{chart}");
         assert!(text.contains(&format!("({chart}.svg)")), "{chart}");
     }
+}
+
+#[test]
+fn what_valgrind_counts_has_figures_behind_sockets_too() {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reproduced-counted");
+    let _ = fs::remove_dir_all(&out);
+    fs::create_dir_all(&out).expect("the folder can be written");
+    let earlier = out.join("earlier.json");
+    fs::write(&earlier, r#"{"verdicts": []}"#).expect("the folder can be written");
+    let output = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .args([
+            "reproduce",
+            "rhythm",
+            "--quick",
+            "--page",
+            "login",
+            "--against",
+        ])
+        .arg(&earlier)
+        .args(["--watts-idle", "40", "--watts-load", "52", "--out"])
+        .arg(&out)
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let read = |name: &str| fs::read_to_string(out.join(name)).expect("it is there");
+    let report: serde_json::Value = serde_json::from_str(&read("report.json")).expect("JSON");
+    let sections = report["sections"].as_array().expect("a list");
+    let table = |number: &str| {
+        let is = |of: &&serde_json::Value| of["table"]["number"] == number;
+        &sections.iter().find(is).expect("it is there")["table"]
+    };
+    let ours = |number: &str, row: usize, column: usize| {
+        let cell = &table(number)["rows"][row]["cells"][column];
+        let mean = cell["ours"]["mean"].as_f64();
+        mean.unwrap_or_else(|| panic!("no figure in {number}: {}", read("report.md")))
+    };
+    assert!(ours("Table 2", 0, 0) > 1000.0);
+    assert!((1.0..=100.0).contains(&ours("Figure 2", 0, 0)));
+    // Of a request, all together: what is between system calls, as often as there are any.
+    let [between, calls, all] = [0, 1, 2].map(|column| ours("Section 2.3", 0, column));
+    assert!(between > 100.0 && (between * calls / all - 1.0).abs() < 1e-6);
+    // A meter's figures make joules measured ones.
+    let of_cpu = table("Table 3, CPU");
+    assert_eq!(of_cpu["columns"][2]["kind"], "measured");
+    assert_eq!(ours("Table 3, CPU", 0, 1), 52.0);
+    assert_eq!(ours("Table 3, CPU", 0, 2), 12.0);
+    assert!(read("report.md").contains("a meter's, as given by --watts-idle and --watts-load"));
+    // Beside an earlier one that had none, all verdicts are new.
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let bytes = "Table 2, answers, login, KB of an answer: within 10 %, was not there";
+    assert!(printed.contains(bytes), "{printed}");
+}
+
+#[test]
+fn of_all_papers_the_others_are_made_where_some_fail_and_it_is_told() {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reproduced-all");
+    let _ = fs::remove_dir_all(&out);
+    fs::create_dir_all(&out).expect("the folder can be written");
+    // No folder can be made there.
+    for paper in ["rhythm", "kv", "venice"] {
+        fs::write(out.join(paper), "").expect("the folder can be written");
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .args(["reproduce", "all", "--quick", "--out"])
+        .arg(&out)
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let report = fs::read_to_string(out.join("report.md")).expect("it is there");
+    assert!(report.contains("](rpo/rpo.md) | made |"), "{report}");
+    assert!(out.join("rpo/rpo.md").exists());
+    for paper in ["rhythm", "kv", "venice"] {
+        assert!(
+            said.contains(&format!("reproduce {paper}: failed: ")),
+            "{said}"
+        );
+        assert!(!report.contains(&format!("]({paper}/")), "{report}");
+    }
+    assert_eq!(report.matches("| failed: ").count(), 3, "{report}");
 }
 
 #[test]

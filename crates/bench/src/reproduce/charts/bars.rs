@@ -28,8 +28,32 @@ pub(in crate::reproduce) struct Bars {
 const FULL: f64 = 0.8;
 /// The height of a legend without series, and of each series, in parts of the chart's.
 const LEGEND: (f64, f64) = (0.1, 0.036);
-/// Lines of a label: it is broken at its commas.
+/// The height of a label's line, and the width of a letter, about.
 const LINE: i32 = 14;
+const LETTER: f64 = 6.0;
+/// Around the bars: margin, and what is below them at least and at their left.
+const MARGIN: u32 = 12;
+const BELOW: u32 = 64;
+const LEFT: u32 = 80;
+
+/// A label in lines of so many letters at most, unless a word is longer. A comma ends a line.
+fn lines(label: &str, letters: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for part in label.split(", ") {
+        let mut line = String::new();
+        for word in part.split_whitespace() {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > letters {
+                lines.push(std::mem::take(&mut line));
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line);
+    }
+    lines
+}
 
 impl Bars {
     /// As SVG.
@@ -77,16 +101,24 @@ impl Bars {
         // The legend stands above the bars.
         let legend = LEGEND.0 + LEGEND.1 * self.series.len() as f64;
         let top = tops.fold(0.0, f64::max).max(f64::MIN_POSITIVE) / (1.0 - legend);
+        let width = f64::from(SIZE.0 - 2 * MARGIN - LEFT) / groups.max(1) as f64;
+        let letters = (width / LETTER) as usize;
+        let labels: Vec<Vec<String>> = (self.labels.iter())
+            .map(|label| lines(label, letters))
+            .collect();
+        let most = labels.iter().map(Vec::len).max().unwrap_or(0) as u32;
+        let below = (most * LINE as u32 + MARGIN).max(BELOW);
         let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(&root)
             .caption(&self.title, (FONT, 20))
-            .margin(12)
-            .x_label_area_size(64)
-            .y_label_area_size(80)
+            .margin(MARGIN)
+            .x_label_area_size(below)
+            .y_label_area_size(LEFT)
             .build_cartesian_2d(0.0..groups as f64, 0.0..top)?;
         let mut mesh = chart.configure_mesh();
         mesh.disable_x_mesh().x_labels(0).y_desc(&self.unit);
+        mesh.max_light_lines(0);
         // Without what is left of sums of tenths.
         let digits = |value: &f64| format!("{}", (value * 1e6).round() / 1e6);
         mesh.y_label_formatter(&digits).draw()?;
@@ -100,11 +132,11 @@ impl Bars {
         }
         let style = (FONT, 13).into_text_style(&root);
         let style = style.pos(Pos::new(HPos::Center, VPos::Top));
-        for (group, label) in self.labels.iter().enumerate() {
+        for (group, label) in labels.into_iter().enumerate() {
             let (x, y) = chart.backend_coord(&(group as f64 + 0.5, 0.0));
-            for (row, part) in label.split(", ").enumerate() {
+            for (row, line) in label.into_iter().enumerate() {
                 let at = (x, y + 6 + LINE * row as i32);
-                root.draw(&Text::new(part.to_owned(), at, style.clone()))?;
+                root.draw(&Text::new(line, at, style.clone()))?;
             }
         }
         let mut legend = chart.configure_series_labels();
@@ -112,5 +144,19 @@ impl Bars {
         legend.position(SeriesLabelPosition::UpperLeft).draw()?;
         root.present()?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_broken_at_commas_and_where_a_line_is_full() {
+        let of = |label| lines(label, 9);
+        assert_eq!(of("average of the mix"), ["average", "of the", "mix"]);
+        assert_eq!(of("bill pay, status"), ["bill pay", "status"]);
+        assert_eq!(of("incomparable"), ["incomparable"]);
+        assert_eq!(lines("S(0), b = 100", 40), ["S(0)", "b = 100"]);
     }
 }

@@ -3,6 +3,7 @@
 use super::style::{DrawError, FONT, SIZE, color};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::ops::Range;
 
 /// Points of one color.
 pub(in crate::reproduce) struct Cloud {
@@ -24,6 +25,10 @@ const ROOM: (f64, f64) = (1.6, 3.0);
 const NAME: (i32, i32, i32) = (13, 6, 8);
 /// Places for a name that are tried above and below its point.
 const PLACES: i32 = 12;
+/// The legend beside its names, and each of its lines, in pixels.
+const LEGEND: (i32, i32) = (56, 20);
+/// An axis of more decades than this has their ends alone as ticks.
+const DECADES: i32 = 3;
 
 /// Left, top, right, bottom.
 type Area = [i32; 4];
@@ -32,8 +37,32 @@ fn meet(one: &Area, other: &Area) -> bool {
     one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3]
 }
 
-/// The nearest place for a name that nothing has taken: its area, right of the point if it can be.
-fn place((x, y): (i32, i32), letters: usize, taken: &[Area], right: i32) -> Area {
+fn is_within(area: &Area, all: &Area) -> bool {
+    area[0] >= all[0] && area[1] >= all[1] && area[2] <= all[2] && area[3] <= all[3]
+}
+
+/// Ticks of a logarithmic axis: powers of ten, and 2 and 5 times these where there are few.
+fn ticks(range: &Range<f64>) -> Vec<f64> {
+    let first = range.start.log10().floor() as i32;
+    let last = range.end.log10().ceil() as i32;
+    let within: &[f64] = match last - first > DECADES {
+        true => &[1.0],
+        false => &[1.0, 2.0, 5.0],
+    };
+    let decades = (first..=last).flat_map(|power| {
+        let of = move |times: &f64| match power {
+            // Tenths are not exact, and their digits would be shown.
+            ..0 => times / 10_f64.powi(-power),
+            _ => times * 10_f64.powi(power),
+        };
+        within.iter().map(of)
+    });
+    decades.filter(|tick| range.contains(tick)).collect()
+}
+
+/// The nearest place in the chart for a name that nothing has taken: its area, right of the point
+/// if it can be.
+fn place((x, y): (i32, i32), letters: usize, taken: &[Area], all: &Area) -> Area {
     let (height, letter, away) = NAME;
     let width = letters as i32 * letter;
     let steps = (0..PLACES).flat_map(|step| [-step, step]);
@@ -42,9 +71,8 @@ fn place((x, y): (i32, i32), letters: usize, taken: &[Area], right: i32) -> Area
         let at = |left: i32| [left, top, left + width, top + height];
         [at(x + away), at(x - away - width)]
     });
-    let is_free = |area: &Area| {
-        area[2] <= right && area[0] > 0 && !taken.iter().any(|other| meet(area, other))
-    };
+    let is_free =
+        |area: &Area| is_within(area, all) && !taken.iter().any(|other| meet(area, other));
     let nearest = [x + away, y - height / 2, x + away + width, y + height / 2];
     places.into_iter().find(is_free).unwrap_or(nearest)
 }
@@ -57,7 +85,7 @@ impl Scatter {
         Ok(text)
     }
 
-    fn range(&self, of: fn(&(f64, f64)) -> f64, above: f64) -> std::ops::Range<f64> {
+    fn range(&self, of: fn(&(f64, f64)) -> f64, above: f64) -> Range<f64> {
         let points = self.clouds.iter().flat_map(|cloud| &cloud.points);
         let ends = points.fold((f64::INFINITY, 0.0_f64), |(least, most), (_, at)| {
             (least.min(of(at)), most.max(of(at)))
@@ -80,7 +108,10 @@ impl Scatter {
             .margin(12)
             .x_label_area_size(48)
             .y_label_area_size(72)
-            .build_cartesian_2d(x.log_scale(), y.log_scale())?;
+            .build_cartesian_2d(
+                x.clone().log_scale().with_key_points(ticks(&x)),
+                y.clone().log_scale().with_key_points(ticks(&y)),
+            )?;
         let mut mesh = chart.configure_mesh();
         mesh.x_desc(&self.x_unit)
             .y_desc(&self.y_unit)
@@ -92,6 +123,14 @@ impl Scatter {
         let dot = |(x, y): (i32, i32)| [x - 5, y - 5, x + 5, y + 5];
         let points = self.clouds.iter().flat_map(|cloud| &cloud.points);
         let mut taken: Vec<Area> = points.map(|(_, at)| dot(chart.backend_coord(at))).collect();
+        let (across, down) = chart.plotting_area().get_pixel_range();
+        let all = [across.start, down.start, across.end, down.end];
+        let names = self.clouds.iter().map(|cloud| cloud.name.chars().count());
+        let legend_ends = [
+            all[0] + LEGEND.0 + NAME.1 * names.max().unwrap_or(0) as i32,
+            all[1] + LEGEND.1 * (1 + self.clouds.len() as i32),
+        ];
+        taken.push([all[0], all[1], legend_ends[0], legend_ends[1]]);
         for (number, cloud) in self.clouds.iter().enumerate() {
             let fill = color(number).filled();
             let dots = cloud.points.iter().map(|(_, at)| Circle::new(*at, 4, fill));
@@ -100,13 +139,16 @@ impl Scatter {
             drawn.label(&cloud.name).legend(legend);
             for (name, at) in &cloud.points {
                 let from = chart.backend_coord(at);
-                let area = place(from, name.chars().count(), &taken, SIZE.0 as i32);
+                let area = place(from, name.chars().count(), &taken, &all);
                 taken.push(area);
                 let to = (area[0], i32::midpoint(area[1], area[3]));
                 if to.1 != from.1 {
                     let end = if to.0 > from.0 { to } else { (area[2], to.1) };
                     root.draw(&PathElement::new([from, end], BLACK.mix(0.4)))?;
                 }
+                // The grid stays behind it.
+                let corners = [(area[0], area[1]), (area[2], area[3])];
+                root.draw(&Rectangle::new(corners, WHITE.mix(0.8).filled()))?;
                 root.draw(&Text::new(name.clone(), to, style.clone()))?;
             }
         }
@@ -124,12 +166,23 @@ mod tests {
 
     #[test]
     fn names_of_points_that_are_close_do_not_meet_and_stay_in_the_chart() {
-        let mut taken = Vec::new();
-        for point in [(500, 200), (502, 201), (501, 199), (940, 200)] {
-            let area = place(point, 10, &taken, 960);
+        let (mut taken, all) = (Vec::new(), [80, 20, 960, 480]);
+        for point in [(500, 200), (502, 201), (501, 199), (940, 200), (90, 22)] {
+            let area = place(point, 10, &taken, &all);
             assert!(!taken.iter().any(|other| meet(&area, other)), "{area:?}");
-            assert!(area[2] <= 960, "{area:?}");
+            assert!(is_within(&area, &all), "{area:?}");
             taken.push(area);
         }
+        // A name that is too long for its left is not put across the axis.
+        taken.push([110, 180, 200, 220]);
+        let area = place((100, 200), 10, &taken, &all);
+        assert!(is_within(&area, &all), "{area:?}");
+    }
+
+    #[test]
+    fn each_tick_is_there_once() {
+        assert_eq!(ticks(&(5.5..143.0)), [10.0, 20.0, 50.0, 100.0]);
+        assert_eq!(ticks(&(0.012..2500.0)), [0.1, 1.0, 10.0, 100.0, 1000.0]);
+        assert_eq!(ticks(&(0.3..0.9)), [0.5]);
     }
 }

@@ -53,9 +53,9 @@ fn papers(cell: &Cell) -> Option<f64> {
     }
 }
 
-/// A label in lines, which bars break at commas.
+/// A label in words, which bars break where their width ends.
 fn label(row: &Row) -> String {
-    row.name.replace("host executor, ", "").replace('_', ", ")
+    row.name.replace("host executor, ", "").replace('_', " ")
 }
 
 fn bars(section: &Section, columns: &[usize], unit: &str) -> Bars {
@@ -141,7 +141,7 @@ mod tests {
             .collect();
         assert_eq!(names, ["paper: a", "a", "paper: b", "b"]);
         assert_eq!(bars.series[1].values, [4.0, 0.0]);
-        assert_eq!(bars.labels[0], "one, two");
+        assert_eq!(bars.labels[0], "one two");
         let points = points(&section, 0, 1);
         assert_eq!(points.clouds[0].points, [("three".to_owned(), (3.0, 6.0))]);
         assert_eq!(

@@ -63,8 +63,7 @@ pub(super) fn not_counted(why: ReproduceError) -> Result<Section, ReproduceError
     };
     let mut section = Section::new(SECTION_2_3.0, SECTION_2_3.1, &[]);
     section.note(format!(
-        "Absent: the server does not serve under this valgrind ({why}). 3.19, Debian 12's, does \
-         not know epoll_pwait2, by which the server waits: a valgrind that does is named by \
+        "Absent: the server does not serve under this valgrind ({why}); another one is named by \
          --valgrind PROGRAM"
     ));
     Ok(section)

@@ -4,7 +4,7 @@
 use super::gpu::DeviceReport;
 use super::options::RhythmOptions;
 use super::paper;
-use crate::emulate::{self, EmulationOptions, MakeExecutor, Output, Report, Users};
+use crate::emulate::{self, EmulationOptions, MakeExecutor, Output, PageResult, Report, Users};
 use crate::load::Page;
 use crate::reproduce::energy::Meter;
 use crate::reproduce::error::ReproduceError;
@@ -36,7 +36,7 @@ const ROUNDS: usize = 20;
 const RING_BYTES: usize = 84 << 20;
 /// The executors, with the lanes of a cohort and the cohorts in flight.
 const EXECUTORS: [(&str, (usize, usize)); 2] = [("scalar", (256, 8)), ("host", (256, 8))];
-const COMMAND: &str = "rhythm bench --device scalar --device host";
+pub(super) const COMMAND: &str = "rhythm bench --device scalar --device host";
 
 /// What an executor reaches on one core.
 pub(super) struct Reached {
@@ -84,6 +84,7 @@ fn mix(
     options: &RhythmOptions,
     name: &str,
     (cohort_size, in_flight): (usize, usize),
+    output: Output,
 ) -> Result<Report, ReproduceError> {
     let options = EmulationOptions {
         executors: vec![executor(name)],
@@ -92,7 +93,7 @@ fn mix(
         requests: options.effort.requests,
         repeats: options.effort.repeats,
         ring_bytes: RING_BYTES,
-        output: Output::Pages,
+        output,
         pages: paper::PAGES.iter().map(|paper| paper.page).collect(),
     };
     Ok(emulate::run(site, &options, &mut |_| {})?)
@@ -137,7 +138,9 @@ pub(super) fn reach(
     let mut all = Vec::new();
     for (executor, sizes) in EXECUTORS {
         tell(&format!("rate of the {executor} executor"));
-        let (came, load) = with_watts(meter.as_ref(), || mix(site, options, executor, sizes))?;
+        let (came, load) = with_watts(meter.as_ref(), || {
+            mix(site, options, executor, sizes, Output::Pages)
+        })?;
         let bytes = |page: &str| {
             let of = came.pages.iter().find(|of| of.page == page);
             of.map(|of| of.bytes)
@@ -198,9 +201,53 @@ pub(super) fn table_2(reached: &[Reached]) -> Section {
         ),
     ];
     section.row("average of the mix", cells);
+    section.note(
+        "Heads included. Here no executor pads answers; buffers are what padding would cost, and \
+         Figure 10, CPU, has what it does cost",
+    );
     section
-        .note("Heads included. Here no executor pads answers; buffers are what padding would cost");
-    section
+}
+
+/// Figure 10's cause: what buffers of powers of two cost each page.
+pub(super) fn buffers(
+    site: &Arc<Site>,
+    options: &RhythmOptions,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Section, ReproduceError> {
+    tell("buffers of powers of two");
+    let (name, sizes) = EXECUTORS[1];
+    let exact = mix(site, options, name, sizes, Output::Pages)?;
+    let padded = mix(site, options, name, sizes, Output::Buffers)?;
+    let mut section = Section::new(
+        "Figure 10, CPU",
+        "pages in buffers of powers of two, beside answers of exact length",
+        &[
+            column("1000 requests/s, exact", Emulated),
+            column("1000 requests/s, in buffers", Emulated),
+            column("% of exact", Emulated),
+            column("KB of the answer", Emulated),
+            column("KB of the buffer", Emulated),
+        ],
+    )
+    .by("rhythm bench --device host --buffers pow2, and --buffers exact");
+    let rate = |page: &PageResult| page.executed.first().map(|of| of.requests_per_s);
+    for (exact, padded) in exact.pages.iter().zip(&padded.pages) {
+        let rates = rate(exact).zip(rate(padded));
+        let cells = vec![
+            ours(rate(exact).map(|rate| rate / 1e3)),
+            ours(rate(padded).map(|rate| rate / 1e3)),
+            ours(rates.map(|(exact, padded)| padded / exact * 100.0)),
+            ours(exact.bytes / 1e3),
+            ours(padded.bytes / 1024.0),
+        ];
+        section.row(exact.page, cells);
+    }
+    section.note(
+        "Of the host executor of this CPU: whole answers are written to memory, and what is left \
+         of their buffers with them, as Titan A has whole buffers cross the bus. Where little is \
+         left the two differ by what repeats of one of them differ by",
+    );
+    Ok(section)
 }
 
 /// Table 3, the rows of a processor.
@@ -338,7 +385,7 @@ pub(super) fn cohort_sizes(
     let mut alone = None;
     for size in SIZES {
         tell(&format!("cohorts of {size}"));
-        let Some(rate) = rate_of(&mix(site, options, "host", (size, 1))?) else {
+        let Some(rate) = rate_of(&mix(site, options, "host", (size, 1), Output::Pages)?) else {
             continue;
         };
         let alone = *alone.get_or_insert(rate);

@@ -2,17 +2,22 @@
 
 use super::paper;
 use crate::reproduce::error::ReproduceError;
+use crate::reproduce::files::read;
 use crate::reproduce::section::{Section, cell, column, ours};
 use rhythm_rpo::report::Kind::{Computed, Measured};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
-/// Bytes of a report at most.
-const REPORT_MAX: u64 = 64 << 20;
 /// Whose latency stands for a layout.
 const LATENCY_PAGE: &str = "account_summary";
+
+/// The layouts whose backend is on the device: the paper's two, and the one that it decides
+/// against.
+const ON_DEVICE: [&str; 3] = ["b", "c", "row"];
+/// Queues between host and device, with million requests/s, as they were measured once on a card of
+/// this name: reports do not have them.
+const QUEUES: (&str, [(u32, f64); 3]) =
+    ("NVIDIA H100 80GB HBM3", [(1, 15.6), (8, 45.7), (32, 68.5)]);
 
 /// A report, as far as it is shown here.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -106,16 +111,15 @@ pub(super) struct Rate {
 impl DeviceReport {
     /// Reads a report.
     pub(super) fn read(path: &Path) -> Result<DeviceReport, ReproduceError> {
-        let mut text = String::new();
-        let read = File::open(path).and_then(|file| {
-            let read = file.take(REPORT_MAX).read_to_string(&mut text);
-            read.map(|_| ())
-        });
-        read.map_err(ReproduceError::file(path))?;
-        serde_json::from_str(&text).map_err(|why| ReproduceError::DeviceReport {
+        serde_json::from_str(&read(path)?).map_err(|why| ReproduceError::DeviceReport {
             path: path.to_owned(),
             why,
         })
+    }
+
+    /// The command that made it.
+    pub(super) fn command(&self) -> &str {
+        &self.command
     }
 
     fn name(&self, layout: &Layout) -> String {
@@ -270,7 +274,7 @@ impl DeviceReport {
              throughput with 105 to 120 % of the A9's efficiency; pages whose answers are just \
              beyond a power of two are behind them. Absent: the same with buffers of powers of \
              two, which is the paper's cause. Answers here have exact lengths, and no option of \
-             `rhythm bench device` makes them longer",
+             `rhythm bench device` makes them longer; what such buffers cost a CPU is below",
         );
         self.note(&mut section);
         section.charts = vec!["figure-10.svg"];
@@ -319,6 +323,63 @@ impl DeviceReport {
         section
     }
 
+    /// Section 4.3.2: columns, or a warp for each request.
+    pub(super) fn row_layout(&self) -> Option<Section> {
+        let mut section = Section::new(
+            "Section 4.3.2",
+            "columns, or a row for each request: who wins",
+            &[
+                column("1000 requests/s", Measured),
+                column("req/J, dynamic", Measured),
+                column("latency, ms", Measured),
+            ],
+        );
+        let rates = self.rates();
+        let rates = rates
+            .iter()
+            .filter(|(layout, _)| ON_DEVICE.contains(&layout.layout.as_str()));
+        let rows: Vec<(&str, [Option<f64>; 3])> = rates
+            .map(|(layout, rate)| {
+                let latency = layout.latency.iter().find(|of| of.page == LATENCY_PAGE);
+                let per_joule = rate.dynamic_watts.map(|watts| rate.requests_per_s / watts);
+                let figures = [
+                    Some(rate.requests_per_s / 1e3),
+                    per_joule,
+                    latency.map(|of| of.p50_ms),
+                ];
+                (layout.layout.as_str(), figures)
+            })
+            .collect();
+        if !rows.iter().any(|(layout, _)| *layout == "row") || rows.len() < 2 {
+            return None;
+        }
+        let best = |at: usize, sign: f64| {
+            let all = rows.iter().filter_map(|(name, of)| Some((*name, of[at]?)));
+            all.max_by(|one, other| (sign * one.1).total_cmp(&(sign * other.1)))
+        };
+        let wins = [
+            ("throughput", 0, 1.0),
+            ("efficiency", 1, 1.0),
+            ("latency", 2, -1.0),
+        ];
+        let wins = wins.into_iter().filter_map(|(what, at, sign)| {
+            let (name, _) = best(at, sign)?;
+            Some(format!("{what}: layout {name}"))
+        });
+        let wins: Vec<String> = wins.collect();
+        for (name, figures) in &rows {
+            section.row(format!("layout {name}"), figures.map(ours).into());
+        }
+        section.note(format!(
+            "Who wins: {}. Layouts b and c have the lanes of a cohort write columns together, as \
+             the paper does; in layout row a warp writes one request's answer, the parallelism \
+             within a request that section 4.3.2 decides against",
+            wins.join("; ")
+        ));
+        self.note(&mut section);
+        Some(section)
+    }
+
     /// Rows of section 6.4, the parser by itself.
     pub(super) fn parsing(&self, section: &mut Section) {
         for of in self.report.parsing.iter().filter(|of| of.transposed) {
@@ -341,6 +402,33 @@ impl DeviceReport {
             section.row(name, cells);
         }
     }
+}
+
+/// Section 6.4: kernels of different cohorts at a time.
+pub(super) fn queues() -> Section {
+    let (card, rates) = QUEUES;
+    let mut section = Section::new(
+        "Section 6.4, queues",
+        "concurrent kernels, by queues between host and device",
+        &[
+            column("1000 requests/s", Measured),
+            column("times one queue", Computed),
+        ],
+    )
+    .by(
+        "CUDA_DEVICE_MAX_CONNECTIONS=QUEUES rhythm bench device --layout row --cohort-size 4096 \
+         --cohorts-in-flight 32 --page account_summary",
+    );
+    for (queues, rate) in rates {
+        let cells = vec![ours(rate * 1e3), ours(rate / rates[0].1)];
+        section.row(format!("{queues}"), cells);
+    }
+    section.note(format!(
+        "Recorded, and not measured for this report: {card}, docs/results/2026-11-26-gpu.md; \
+         layout row, 32 cohorts of 4096 in flight, {LATENCY_PAGE}. Reports of `rhythm bench \
+         device` are of the number of queues that they ran with"
+    ));
+    section
 }
 
 /// What is said where there is no report of a GPU.

@@ -19,10 +19,12 @@ mod options;
 mod paper;
 mod similarity;
 mod valgrind;
+mod verdicts;
 
 pub use options::{Effort, RhythmOptions};
 
 pub use valgrind::{BEGIN, END};
+pub use verdicts::Verdicts;
 
 use super::children::Folder;
 use super::error::ReproduceError;
@@ -45,10 +47,13 @@ pub struct RhythmReport {
     command: String,
     /// Tables and figures, in the paper's order.
     pub sections: Vec<Section>,
+    /// What is to be said of our figures beside the paper's.
+    pub verdicts: Verdicts,
 }
 
-/// Steps besides a page's instructions: rates, rates of arrivals, cohort sizes, the parser.
-const STEPS: usize = 2 + 8 + 6 + 1;
+/// Steps besides a page's instructions: rates, rates of arrivals, buffers, cohort sizes, the
+/// parser.
+const STEPS: usize = 2 + 8 + 1 + 6 + 1;
 /// Further ones where there is valgrind: traces and system calls.
 const COUNTED: usize = 2;
 
@@ -106,7 +111,9 @@ pub fn run_rhythm(
     if gpus.is_empty() {
         sections.push(gpu::absent("Table 3, GPU", "throughput, power and latency"));
     }
-    sections.push(computed::figure_8(&reached, &rates));
+    let commands = of_rates(&gpus);
+    sections.extend(gpus.iter().rev().find_map(DeviceReport::row_layout));
+    sections.push(computed::figure_8(&reached, &rates).by(&commands));
     let of_layouts = |of: fn(&DeviceReport) -> Option<Section>, number, title| {
         // One of each: the last report's, as far as it has the layout.
         let last = gpus.iter().rev().find_map(of);
@@ -120,16 +127,26 @@ pub fn run_rhythm(
         figure_10.0,
         figure_10.1,
     ));
-    sections.push(computed::projection(&reached, &gpus));
-    sections.push(computed::cores(&reached, &rates, options.watts_core));
-    sections.push(computed::resources(&reached, &rates));
+    sections.push(executed::buffers(site, options, &mut tell)?);
+    sections.push(computed::projection(&reached, &gpus).by(&commands));
+    sections.push(computed::cores(&reached, &rates, options.watts_core).by(&commands));
+    sections.push(computed::resources(&reached, &rates).by(&commands));
     sections.push(executed::cohort_sizes(site, options, &mut tell)?);
     sections.extend(gpus.iter().map(DeviceReport::cohort_sizes));
+    sections.push(gpu::queues());
     sections.push(executed::parser(&gpus, &mut tell));
+    for section in &mut sections {
+        if section.command.is_empty() && !section.table.rows.is_empty() {
+            // Nothing makes it by itself.
+            section.command.clone_from(&options.command);
+        }
+        section.notes.extend(verdicts::note(section));
+    }
     let report = RhythmReport {
         machine: options.machine.clone(),
         commit: options.commit.clone(),
         command: options.command.clone(),
+        verdicts: Verdicts::of(&sections),
         sections,
     };
     let mut files = chart::draw(&report.sections)?;
@@ -137,6 +154,13 @@ pub fn run_rhythm(
     files.push(("report.json", serde_json::to_string_pretty(&report)? + "\n"));
     write(files, &options.out)?;
     Ok(report)
+}
+
+/// The commands whose figures others are computed of.
+fn of_rates(gpus: &[DeviceReport]) -> String {
+    let own = [executed::COMMAND].into_iter();
+    let all: Vec<&str> = own.chain(gpus.iter().map(DeviceReport::command)).collect();
+    all.join("; ")
 }
 
 impl RhythmReport {
@@ -150,7 +174,10 @@ impl RhythmReport {
         text.push_str(
             "The paper's figure is beside each of ours, where it has one. *Measured*: on the \
              machine above, or on the card that is named; *emulated*: on that machine without \
-             network; *computed*: from figures that are told. A dash: there is none.\n",
+             network; *computed*: from figures that are told. A dash: there is none.\n\n\
+             Verdicts are of figures that both have: ours is within 10 % of the paper's, or it \
+             differs, and by how many times it is as much is told. Those of another program or \
+             card than the paper's are not comparable.\n",
         );
         for section in &self.sections {
             section.write(&mut text);

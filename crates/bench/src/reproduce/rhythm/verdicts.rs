@@ -1,0 +1,224 @@
+//! Whether our figures are the paper's, where they can be, and what another report said of that.
+
+use crate::reproduce::error::ReproduceError;
+use crate::reproduce::files::read;
+use crate::reproduce::section::{Section, value};
+use rhythm_rpo::report::Cell;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A figure of ours is within the paper's if it is off by so many parts of it at most.
+const WITHIN: f64 = 0.1;
+/// Sections whose figures are of something else than the paper's are, and of what.
+const UNLIKE: [(&str, &str); 4] = [
+    ("Table 2", "another program, in another language"),
+    ("Section 2.3", "another program, in another language"),
+    ("Table 3, GPU", "another card"),
+    ("Section 6.4, parser", "another card"),
+];
+
+/// What is to be said of a figure of ours beside the paper's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Verdict {
+    #[serde(rename = "within 10 %")]
+    Within,
+    #[serde(rename = "differs: more")]
+    More,
+    #[serde(rename = "differs: less")]
+    Less,
+    #[serde(rename = "not comparable")]
+    NotComparable,
+}
+
+impl Verdict {
+    fn of(times: f64) -> Verdict {
+        match times {
+            _ if (times - 1.0).abs() <= WITHIN => Verdict::Within,
+            _ if times > 1.0 => Verdict::More,
+            _ => Verdict::Less,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Verdict::Within => "within 10 %",
+            Verdict::More => "differs: more",
+            Verdict::Less => "differs: less",
+            Verdict::NotComparable => "not comparable",
+        }
+    }
+}
+
+/// A figure, by where it stands, and what is said of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Judged {
+    figure: String,
+    verdict: Verdict,
+}
+
+/// What is said of all figures that the paper has, too.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Verdicts(Vec<Judged>);
+
+/// As far as it is looked at again.
+#[derive(Deserialize)]
+struct Earlier {
+    verdicts: Verdicts,
+}
+
+/// What the sections' figures are not comparable for, if they are not.
+fn unlike(section: &Section) -> Option<&'static str> {
+    let of = UNLIKE.iter().find(|(of, _)| *of == section.table.number);
+    of.map(|(_, why)| *why)
+}
+
+/// Rows that have the paper's figure and ours in a column: how many times it ours is.
+fn pairs(section: &Section, column: usize) -> impl Iterator<Item = (&str, f64)> {
+    section.table.rows.iter().filter_map(move |row| {
+        let cell = row.cells.get(column)?;
+        let Cell::Number { paper, .. } = cell else {
+            return None;
+        };
+        let paper = paper.filter(|paper| *paper != 0.0)?;
+        Some((row.name.as_str(), value(cell)? / paper))
+    })
+}
+
+/// What is said under a table, where the paper has figures that ours are beside.
+pub(super) fn note(section: &Section) -> Option<String> {
+    let mut said = Vec::new();
+    for (at, column) in section.table.columns.iter().enumerate() {
+        let all: Vec<(&str, f64)> = pairs(section, at).collect();
+        if all.is_empty() {
+            continue;
+        }
+        if let Some(why) = unlike(section) {
+            return Some(format!("Verdict: not comparable, since ours is of {why}"));
+        }
+        let differs = |(_, times): &&(&str, f64)| Verdict::of(*times) != Verdict::Within;
+        let others = all.iter().filter(differs);
+        let others: Vec<String> = others
+            .map(|(row, times)| format!("{row} ({times:.2} times)"))
+            .collect();
+        let within = all.len() - others.len();
+        let mut of = format!("{}: {within} of {} within 10 %", column.name, all.len());
+        if !others.is_empty() {
+            of = format!("{of}, differs: {}", others.join(", "));
+        }
+        said.push(of);
+    }
+    (!said.is_empty()).then(|| format!("Verdicts: {}", said.join("; ")))
+}
+
+impl Verdicts {
+    /// Of these sections.
+    pub(super) fn of(sections: &[Section]) -> Verdicts {
+        let mut all = Vec::new();
+        for section in sections {
+            let unlike = unlike(section);
+            for (at, column) in section.table.columns.iter().enumerate() {
+                all.extend(pairs(section, at).map(|(row, times)| Judged {
+                    figure: format!("{}, {row}, {}", section.table.number, column.name),
+                    verdict: match unlike {
+                        Some(_) => Verdict::NotComparable,
+                        None => Verdict::of(times),
+                    },
+                }));
+            }
+        }
+        Verdicts(all)
+    }
+
+    /// Those of a report.json that was written before.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none, or one from before there were verdicts.
+    pub fn read(path: &Path) -> Result<Verdicts, ReproduceError> {
+        let earlier: Result<Earlier, _> = serde_json::from_str(&read(path)?);
+        match earlier {
+            Ok(earlier) => Ok(earlier.verdicts),
+            Err(why) => Err(ReproduceError::EarlierReport {
+                path: path.to_owned(),
+                why,
+            }),
+        }
+    }
+
+    /// What is not as it was in the earlier ones, for people: how many there are, and a line for
+    /// each that is another.
+    #[must_use]
+    pub fn since(&self, earlier: &Verdicts) -> Vec<String> {
+        let by_figure = |of: &Verdicts| -> BTreeMap<String, Verdict> {
+            let all = of.0.iter().map(|of| (of.figure.clone(), of.verdict));
+            all.collect()
+        };
+        let (before, now) = (by_figure(earlier), by_figure(self));
+        let name = |of: Option<&Verdict>| of.map_or("not there", |verdict| verdict.name());
+        let figures = before
+            .keys()
+            .chain(now.keys().filter(|of| !before.contains_key(*of)));
+        let changed: Vec<String> = figures
+            .filter(|of| before.get(*of) != now.get(*of))
+            .map(|of| format!("{of}: {}, was {}", name(now.get(of)), name(before.get(of))))
+            .collect();
+        let count = format!("{} verdicts, {} changed", now.len(), changed.len());
+        [vec![count], changed].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Verdict::{Less, More, NotComparable, Within};
+    use super::*;
+    use crate::reproduce::section::{cell, column, ours};
+    use rhythm_rpo::report::Kind::Computed;
+
+    fn section(number: &'static str, figures: &[(&str, f64)]) -> Section {
+        let columns = [column("KB", Computed), column("ours alone", Computed)];
+        let mut section = Section::new(number, "x", &columns);
+        for (row, figure) in figures {
+            section.row(*row, vec![cell(100.0, *figure), ours(1.0)]);
+        }
+        section.row("the paper's alone", vec![cell(100.0, None), ours(None)]);
+        section
+    }
+
+    #[test]
+    fn figures_are_judged_where_both_are_there_and_of_the_same() {
+        let same = section("Section 6.3", &[("a", 91.0), ("b", 110.5), ("c", 50.0)]);
+        let said = note(&same).expect("there are figures");
+        assert_eq!(
+            said,
+            "Verdicts: KB: 1 of 3 within 10 %, differs: b (1.10 times), c (0.50 times)"
+        );
+        let other = section("Table 2", &[("a", 100.0)]);
+        let said = note(&other).expect("there are figures");
+        assert!(said.starts_with("Verdict: not comparable"), "{said}");
+        assert_eq!(note(&section("Figure 9", &[])), None);
+        let all = Verdicts::of(&[same, other]);
+        let verdicts: Vec<Verdict> = all.0.iter().map(|of| of.verdict).collect();
+        assert_eq!(verdicts, [Within, More, Less, NotComparable]);
+    }
+
+    #[test]
+    fn what_changed_between_reports_is_told() {
+        let of = |figures: &[(&str, f64)]| Verdicts::of(&[section("Section 6.3", figures)]);
+        let earlier = of(&[("a", 91.0), ("b", 111.0), ("gone", 100.0)]);
+        // As it is read again.
+        let text = serde_json::to_string(&earlier).expect("it is written");
+        let earlier: Verdicts = serde_json::from_str(&text).expect("it is read");
+        assert_eq!(earlier.since(&earlier), ["3 verdicts, 0 changed"]);
+        let now = of(&[("a", 89.0), ("b", 120.0), ("new", 100.0)]);
+        assert_eq!(
+            now.since(&earlier),
+            [
+                "3 verdicts, 3 changed",
+                "Section 6.3, a, KB: differs: less, was within 10 %",
+                "Section 6.3, gone, KB: not there, was within 10 %",
+                "Section 6.3, new, KB: within 10 %, was not there",
+            ]
+        );
+    }
+}
