@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   first    of a connection that has nothing under way and did not wait: at once
-//!   later    what it has asked behind that, and what has a long answer: while this turn's quantum
-//!            lasts, then in the next turns, connection by connection
+//!   later    what it has asked behind that, what has a long answer, and what was announced
+//!            (`Expect`): while this turn's quantum lasts, then in the next turns, connection by
+//!            connection
 //!   no room  of these, what does not fit what all may hold: when it does, short answers first; or
 //!            one after a while, each class in its turn, and others give way (`no_room.rs`). They
 //!            and the later ones go in turn

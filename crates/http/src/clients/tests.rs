@@ -129,6 +129,9 @@ fn content_that_was_not_asked_for_yet_is_not_waited_for() {
 fn who_is_in_the_midst_of_a_request_or_asks_ahead_is_not_answered() {
     const ASK: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
     const BODY_BEGUN: &[u8] = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n-";
+    // It could have waited to be asked for its content.
+    const ANNOUNCED: &[u8] =
+        b"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n--";
     let mut port = TestPort::with(ID, usize::MAX);
     let mut clients = Clients::new(ClientLimits::within(Duration::from_secs(1)), Time::ZERO);
     clients.opened(accepted(ID), Time::ZERO);
@@ -145,6 +148,8 @@ fn who_is_in_the_midst_of_a_request_or_asks_ahead_is_not_answered() {
         (&ASK[5..], true),
         (&[ASK, BODY_BEGUN].concat(), false),
         (b"-", true),
+        (ANNOUNCED, false),
+        (ASK, true),
     ] {
         // As a driver does with what comes, and with what is sent.
         port.unanswered.remove(&ID);
