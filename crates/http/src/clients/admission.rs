@@ -171,8 +171,17 @@ impl Clients {
         self.goes_on(now).is_some()
     }
 
-    /// A connection whose stall is over, for [`Clients::proceed`], while this turn's quantum lasts:
-    /// those who wait for room and the others in turn, as one of either may take all of it.
+    /// Where what was taken of the turn's quantum is used up and answered, there is more of it,
+    /// unless the turn `took` as long as it may by then.
+    pub fn next_slice(&mut self, took: impl FnOnce() -> Duration) {
+        if !self.quantum.is_left() {
+            self.quantum.next_slice(took());
+        }
+    }
+
+    /// A connection whose stall is over, for [`Clients::proceed`], while the slice at hand of this
+    /// turn's quantum lasts ([`Clients::next_slice`] has another): those who wait for room and the
+    /// others in turn, as one of either may take all of it.
     pub fn next_unstalled(&mut self, now: Time) -> Option<ConnectionId> {
         if !self.quantum.is_left() {
             return None;

@@ -390,14 +390,22 @@ fn what_of_a_turn_is_for_later_requests_follows_from_how_long_turns_take() {
     };
     let mut clients = Clients::new(limits, Time::ZERO);
     asks(&mut clients, &mut port, ID, 5000);
+    // How many there are of each slice of a turn's, until it has taken so long.
+    let mut slices = |clients: &mut Clients, took: Duration| {
+        let mut counts = Vec::new();
+        while let Some(id) = clients.next_unstalled(Time::ZERO) {
+            let reading = clients.proceed(id, false).expect("it waits").pause();
+            counts.push(taken(clients, &mut port, reading, 0).0.len());
+            clients.next_slice(|| took);
+        }
+        counts
+    };
     let mut in_turns = |clients: &mut Clients, took: Duration| {
         let counts = (0..8).map(|_| {
             clients.turn_is_over(took);
-            let id = clients.next_unstalled(Time::ZERO).expect("it has more");
-            let reading = clients.proceed(id, false).expect("it waits").pause();
-            taken(clients, &mut port, reading, 0).0.len()
+            slices(clients, Duration::ZERO)
         });
-        counts.last().unwrap()
+        counts.last().unwrap().iter().sum::<usize>()
     };
     let first = in_turns(&mut clients, TURN_MAX * 2);
     let quick = in_turns(&mut clients, TURN_MAX / 2);
@@ -406,6 +414,54 @@ fn what_of_a_turn_is_for_later_requests_follows_from_how_long_turns_take() {
         1 <= first && first == slow && 10 * slow < quick,
         "{first} {quick} {slow}"
     );
+    // However much it has, a turn that is long already has one slice of it.
+    in_turns(&mut clients, TURN_MAX / 2);
+    clients.turn_is_over(TURN_MAX / 2);
+    let of_a_long_one = slices(&mut clients, TURN_MAX / 2);
+    assert_eq!(of_a_long_one.len(), 1);
+    assert!(4 * of_a_long_one[0] <= quick, "{of_a_long_one:?} {quick}");
+}
+
+#[test]
+fn crowds_are_closed_while_the_turn_has_time() {
+    const CROWD: u32 = 20;
+    for closing_takes in [Duration::ZERO, TURN_MAX] {
+        let mut port = TestPort {
+            closing_takes,
+            ..TestPort::default()
+        };
+        let limits = ClientLimits {
+            yield_after: Duration::from_secs(2),
+            ..ClientLimits::within(Duration::from_secs(1))
+        };
+        let mut clients = Clients::new(limits, Time::ZERO);
+        let come = |clients: &mut Clients, port: &mut TestPort| {
+            for slot in 0..CROWD {
+                let id = ConnectionId::new(slot, 1);
+                port.accept(id);
+                clients.opened(accepted(id), Time::ZERO);
+            }
+        };
+        come(&mut clients, &mut port);
+        let mut now = Time::ZERO + Duration::from_secs(2);
+        let closed = clients.make_room(&mut port, now);
+        let at_a_time = match closing_takes {
+            Duration::ZERO => CROWD as usize,
+            _ => 4,
+        };
+        assert_eq!(closed, at_a_time);
+        // Those that are late go on with the rest, some in each turn.
+        let mut turns = 0;
+        while clients.open() > 0 {
+            let before = clients.open();
+            now += Duration::from_millis(100);
+            clients.expire(&mut port, now, &mut Vec::new());
+            assert_eq!(clients.open(), before - before.min(at_a_time));
+            turns += 1;
+            assert!(turns < 10, "they are closed some time");
+        }
+        clients.check().unwrap();
+    }
 }
 
 #[test]

@@ -359,6 +359,7 @@ pub(super) mod tests {
         let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(requests);
         let limits = RequestLimits::default();
         let mut owed = Vec::new();
+        clients.turn_is_over(Duration::ZERO);
         let mut reader = clients.read(ID, &input).unwrap();
         while reader.next(port, &limits, now) == Next::Request {
             owed.push(reader.reading.owed());

@@ -35,9 +35,11 @@ impl Pipeline {
         }
     }
 
-    /// Takes up connections whose stall is over, as far as this turn goes. Whether there was any.
+    /// Takes up connections whose stall is over, as many as it may before those are answered and
+    /// the clock has told what they cost. Whether there was any.
     pub(super) fn take_up(&mut self, port: &mut dyn Port, now: Time) -> bool {
         let mut any = false;
+        (self.clients).next_slice(|| self.turn.took(port.clock(now)));
         while let Some(id) = self.clients.next_unstalled(now) {
             self.proceed(port, id, false, now);
             any = true;
