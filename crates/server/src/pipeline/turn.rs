@@ -47,6 +47,7 @@ impl Turn {
         let took = self.took(end);
         self.began = None;
         metrics.busy_ns.add(took.as_nanos() as u64);
+        metrics.turns.record(took.as_nanos() as u64, 1);
         let since_last = end.since(self.last_end);
         metrics.total_ns.add(since_last.as_nanos() as u64);
         self.last_end = end;
