@@ -241,6 +241,8 @@ impl Pipeline {
             return self.over(port, id, now);
         }
         self.note(port, id, Doing::Process, now);
+        let hurries = self.heavy.has(self.cohorts.pool.key(id));
+        self.cohorts.pool.cohort_mut(id).hurries = hurries;
         let submitted = (self.device).submit(port, &mut self.cohorts, id, now);
         if submitted.is_err() {
             self.fail(port, id, now);
@@ -252,7 +254,8 @@ impl Pipeline {
     fn stage_done(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
         let cohort = self.cohorts.pool.cohort(id);
         if let Some(stage) = cohort.stage.checked_sub(1) {
-            (self.heavy).ran(self.cohorts.pool.key(id), stage, cohort.yields);
+            let is_whole = !cohort.yields && !cohort.is_between_passes();
+            (self.heavy).ran(self.cohorts.pool.key(id), stage, cohort.yields, is_whole);
         }
         while self.answer(port, id, now) {
             match self.cohorts.next_pass(id) {
