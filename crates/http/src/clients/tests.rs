@@ -12,6 +12,7 @@ use crate::clients::turns::tests::{ID, accepted};
 use crate::limits::RequestLimits;
 use rhythm_net::TURN_MAX;
 use rhythm_net::testing::TestPort;
+use std::cell::RefCell;
 use std::time::Duration;
 
 /// The host of all answers in pieces.
@@ -194,6 +195,33 @@ fn a_host_that_takes_no_more_is_waited_for_whatever_else_was() {
     clients.resume(ID);
     assert_eq!(clients.next_unstalled(Time::ZERO), Some(ID));
     assert!(clients.proceed(ID, false).is_some());
+}
+
+#[test]
+fn a_buffer_is_taken_only_where_it_is_kept_as_it_is() {
+    let mut port = TestPort::with(ID, 3);
+    let limits = ClientLimits::within(Duration::from_secs(1));
+    let (mut clients, owed) = asked(limits, 3, &mut port);
+    let buffer = RefCell::new(Vec::new());
+    // Before its turn, when it can be sent, and behind what is being sent.
+    for (ordinal, byte, is_taken) in [(1, b'b', false), (0, b'a', true), (2, b'c', true)] {
+        *buffer.borrow_mut() = vec![byte; 6000];
+        let Owed { slot, shape, .. } = owed[ordinal];
+        assert!(
+            clients.answer(&mut port, slot, shape, Time::ZERO, |_, out| {
+                out.extend_from_slice(b"head ");
+                Body::Own(&buffer, 5000)
+            })
+        );
+        let left = buffer.take();
+        assert_eq!(left.is_empty(), is_taken, "{ordinal}");
+        clients.check().unwrap();
+    }
+    clients.flush(&mut port, Time::ZERO);
+    port.at(ID).room = usize::MAX;
+    clients.writable(&mut port, ID, Time::ZERO);
+    let whole = [b'a', b'b', b'c'].map(|byte| [b"head ", &[byte; 5000][..]].concat());
+    assert!(port.at(ID).sent == whole.concat());
 }
 
 #[test]
