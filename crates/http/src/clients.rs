@@ -34,11 +34,18 @@ use crate::clients::quantum::Quantum;
 use crate::clients::stall::Stall;
 use crate::clients::upkeep::Upkeep;
 use crate::limits::ClientLimits;
-use rhythm_net::{Accepted, Client, ConnectionId, ConnectionTable, Ended, Port, Role, Time};
+use rhythm_net::{
+    Accepted, Client, ConnectionId, ConnectionTable, Ended, Port, Role, TURN_MAX, Time,
+};
 use rhythm_protocol::http::request::{HeadTemplate, RequestHead};
+use std::time::Duration;
 
-/// Connections closed at a time, where others need their places or their time is over.
+/// Connections closed at a time, where others need their places or their time is over; and after
+/// how many no more are, where that took as long as a turn has for it. It takes the system long to
+/// clear away what one left unread.
 const CLOSED_MAX: usize = 32;
+const CLOSED_SLICE: usize = 4;
+const CLOSING_MAX: Duration = Duration::from_nanos(TURN_MAX.as_nanos() as u64 / 2);
 
 /// All clients' connections of a thread.
 #[derive(Debug)]
@@ -345,7 +352,13 @@ impl Clients {
                 self.upkeep.timers.set(slot, now);
             }
         }
-        for slot in due.drain(..) {
+        let (began, mut is_over) = (port.clock(now), false);
+        for (count, slot) in due.drain(..).enumerate() {
+            is_over |= is_closing_over(count, began, port, now);
+            if is_over {
+                self.upkeep.timers.set(slot, now);
+                continue;
+            }
             let Some(id) = self.connections.id_at(slot) else {
                 continue;
             };
@@ -421,7 +434,11 @@ impl Clients {
             silent.select_nth_unstable(CLOSED_MAX);
             silent.truncate(CLOSED_MAX);
         }
-        for &(_, id) in &silent {
+        let (began, mut closed) = (port.clock(now), 0);
+        for (_, id) in silent {
+            if is_closing_over(closed, began, port, now) {
+                break;
+            }
             match self
                 .connections
                 .get(id)
@@ -432,8 +449,9 @@ impl Clients {
                 _ => port.close(id),
             }
             self.remove(id);
+            closed += 1;
         }
-        silent.len()
+        closed
     }
 
     /// Drops all connections.
@@ -444,4 +462,9 @@ impl Clients {
             self.remove(id);
         }
     }
+}
+
+/// Whether after so many no more connections are closed for now, since then.
+fn is_closing_over(count: usize, began: Time, port: &dyn Port, now: Time) -> bool {
+    count > 0 && count.is_multiple_of(CLOSED_SLICE) && port.clock(now).since(began) >= CLOSING_MAX
 }

@@ -252,9 +252,14 @@ impl Outgoing {
     /// Appends bytes as a piece of their own, without a copy; to be sent by the next
     /// [`Outgoing::flush`].
     pub fn push_own(&mut self, bytes: Vec<u8>) {
-        if !bytes.is_empty() && !self.is_lost {
-            self.unsent += bytes.len();
-            self.pieces.push_back(Piece::Own { bytes, sent: 0 });
+        self.push_behind(bytes, 0);
+    }
+
+    /// The same, of which so many are sent.
+    fn push_behind(&mut self, bytes: Vec<u8>, sent: usize) {
+        if sent < bytes.len() && !self.is_lost {
+            self.unsent += bytes.len() - sent;
+            self.pieces.push_back(Piece::Own { bytes, sent });
         }
     }
 
@@ -303,6 +308,36 @@ impl Outgoing {
             }
             Sent::Gone => self.gone(),
         }
+    }
+
+    /// Sends bytes, and then so many of a buffer's, behind what is owed: at once what the socket
+    /// takes. For what it does not take of the buffer, that is taken and kept; else it stays.
+    pub fn send_own(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        before: &[u8],
+        (own, length): (&mut Vec<u8>, usize),
+    ) -> Flushed {
+        let mut taken = 0;
+        if self.unsent == 0 && !self.is_blocked {
+            let slices = [IoSlice::new(before), IoSlice::new(&own[..length])];
+            taken = match port.send_vectored(id, &slices) {
+                Sent::Taken(taken) => taken,
+                Sent::Gone => return self.gone(),
+            };
+            let all = before.len() + length;
+            self.took(taken, all);
+            if taken == all {
+                return Flushed::All;
+            }
+        }
+        self.push_rest(&before[taken.min(before.len())..]);
+        let mut bytes = std::mem::take(own);
+        bytes.truncate(length);
+        bytes.shrink_to_fit();
+        self.push_behind(bytes, taken.saturating_sub(before.len()));
+        self.flush(port, id)
     }
 
     /// Sends parts, one after the other, behind what is owed: at once what the socket takes, the

@@ -459,8 +459,8 @@ pub trait Port {
     fn wall_clock(&self) -> WallClock;
 
     /// The time now, in the midst of an event that came at this one: for those who measure what
-    /// they do in it. A port without a clock, as tests and simulators have it, says that no time
-    /// has passed.
+    /// they do in it, and end it when it has taken long. A port without a clock, as tests have it,
+    /// says that no time has passed.
     fn clock(&self, event: Time) -> Time {
         event
     }

@@ -4,10 +4,13 @@
 //! their sockets take, and looks at what was sent. What happens to them it tells the handler
 //! itself. Compiled with the feature `testing` alone, which only tests ask for.
 
-use crate::port::{ConnectionId, DatagramId, Peer, PeerAddress, Port, Sent, WallClock, send_each};
+use crate::port::{
+    ConnectionId, DatagramId, Peer, PeerAddress, Port, Sent, Time, WallClock, send_each,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 /// A connection as the other side sees it.
 #[derive(Debug)]
@@ -51,6 +54,10 @@ pub struct TestPort {
     pub unanswered: BTreeSet<ConnectionId>,
     /// The datagram sockets from which nothing is taken, by their index.
     pub paused_datagrams: BTreeSet<u32>,
+    /// How long it takes to close or abort a connection; nothing else takes time.
+    pub closing_takes: Duration,
+    /// How long that has taken so far.
+    pub took: Duration,
 }
 
 impl Default for TestPort {
@@ -66,6 +73,8 @@ impl Default for TestPort {
             sends: 0,
             unanswered: BTreeSet::new(),
             paused_datagrams: BTreeSet::new(),
+            closing_takes: Duration::ZERO,
+            took: Duration::ZERO,
         }
     }
 }
@@ -141,10 +150,12 @@ impl Port for TestPort {
     }
 
     fn close(&mut self, id: ConnectionId) {
+        self.took += self.closing_takes;
         self.closed.extend(self.connections.remove(&id));
     }
 
     fn abort(&mut self, id: ConnectionId) {
+        self.took += self.closing_takes;
         self.aborted.extend(self.connections.remove(&id));
     }
 
@@ -181,6 +192,10 @@ impl Port for TestPort {
     }
 
     fn stop_accepting(&mut self) {}
+
+    fn clock(&self, event: Time) -> Time {
+        event + self.took
+    }
 
     fn wall_clock(&self) -> WallClock {
         WallClock::default()

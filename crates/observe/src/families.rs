@@ -23,9 +23,9 @@ pub struct HistogramSum {
 
 impl HistogramSum {
     /// Adds one whose values are in units of this scale.
-    pub fn add<const SHIFT: u32, const BUCKETS: usize>(
+    pub fn add<const SHIFT: u32, const BUCKETS: usize, const FINE: u32>(
         &mut self,
-        more: &Histogram<SHIFT, BUCKETS>,
+        more: &Histogram<SHIFT, BUCKETS, FINE>,
         scale: f64,
     ) {
         self.sum += more.sum() as f64 * scale;

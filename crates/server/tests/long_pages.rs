@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use rhythm_engine::device::LaneLimits;
-use rhythm_engine::device::host::HostExecutor;
+use rhythm_engine::device::host::{HostExecutor, PASS_WORK_MAX};
 use rhythm_protocol::scan::Level;
 use rhythm_server::Handle;
 use rustix::net::sockopt::set_socket_linger;
@@ -19,9 +19,15 @@ const PAGES: &[(&str, &str)] = &[
         "+++\nroute = \"GET /long\"\n+++\n\
         {% for i in range(100000) %}{% if i == 99999 %}{{ i }}{% endif %}{% endfor %}",
     ),
+    (
+        "middle.html",
+        "+++\nroute = \"GET /middle\"\n+++\n\
+        {% for i in range(4000) %}{% if i == 3999 %}{{ i }}{% endif %}{% endfor %}",
+    ),
 ];
 
 const LONG: &str = "GET /long HTTP/1.1\r\nHost: h\r\n\r\n";
+const MIDDLE: &str = "GET /middle HTTP/1.1\r\nHost: h\r\n\r\n";
 const SHORT: &str = "GET /short HTTP/1.1\r\nHost: h\r\n\r\n";
 
 /// A server that runs as much of a stage at a time as this, or one lane.
@@ -88,5 +94,23 @@ fn what_nobody_waits_for_is_not_made() {
     assert_eq!(other.response(false).text(), "99999");
     let passes = server.metrics().worker(0).long_passes.get();
     assert!(passes < MANY as u64 / 2, "{passes} passes");
+    stop(server);
+}
+
+#[test]
+fn once_a_page_is_known_to_take_long_its_passes_are_short() {
+    const MANY: usize = 100;
+    let server = in_passes_of(PASS_WORK_MAX);
+    let (mut clients, mut others) = (known(&server, MANY), known(&server, 1));
+    // Until it is answered the others come. Of theirs eight could be run in a pass.
+    let other = &mut others[0];
+    other.send(LONG);
+    clients.iter_mut().for_each(|client| client.send(MIDDLE));
+    for client in &mut clients {
+        assert_eq!(client.response(false).text(), "3999");
+    }
+    assert_eq!(other.response(false).text(), "99999");
+    let passes = server.metrics().worker(0).long_passes.get();
+    assert!(passes >= MANY as u64 / 2, "{passes} passes");
     stop(server);
 }

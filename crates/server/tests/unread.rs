@@ -135,7 +135,8 @@ fn who_asks_for_little_of_a_page_does_not_wait_for_those_who_ask_for_much_of_it(
     let server = of_lines();
     // Longer than what is always taken at once.
     let little = client(&server).get("/lines?n=150").body;
-    // Of each answer its sockets take some 4 MB, so that of a hundred all that may be held is full.
+    // Of each answer its sockets take some hundred KB, so that of a few all that may be held is
+    // full.
     let mut deaf: Vec<Client> = (0..200).map(|_| client(&server)).collect();
     for client in &mut deaf {
         client.send("GET /lines?n=4700 HTTP/1.1\r\nHost: x\r\n\r\n");

@@ -65,7 +65,7 @@ lane_errors! {
     /// The device failed.
     DeviceFailed = 12, 500, "device_failed", "the device failed";
     /// Other cohorts have the memory that it needs.
-    MemoryShort = 13, 503, "memory_short", "others have the memory that its data needs";
+    MemoryShort = 13, 503, "memory_short", "no memory is left for its data";
     /// A stage makes, or looks through, more text than the limit.
     TooMuchText = 14, 500, "too_much_text", "the page makes or looks through more text than \
         `limits.stage_text_bytes_max` lets it";

@@ -45,6 +45,8 @@ pub struct Cohort {
     /// The stage last run was ended since enough was done for one pass: lanes were left out for
     /// that.
     pub yields: bool,
+    /// Others wait for the end of its passes, which are short then.
+    pub hurries: bool,
     /// A column for each field of the page, each as long as there are lanes.
     pub fields: Vec<Column>,
     /// Where each lane stands.
@@ -100,7 +102,7 @@ impl Cohort {
     /// needed of late.
     pub fn rest(&mut self) {
         self.stage = 0;
-        self.yields = false;
+        (self.yields, self.hurries) = (false, false);
         self.lanes.clear();
         self.passes = pass::Passes::default();
         self.queries.clear();
@@ -183,6 +185,24 @@ impl Cohort {
     pub(crate) fn lease_output(&self, lanes: usize, run_bytes: usize, segments: usize) -> usize {
         let runs_max = self.arena.bytes_max();
         (self.output).lease_regions(lanes, run_bytes, segments, runs_max)
+    }
+
+    /// Reserves room for as many of so many lanes as there is some for: for how many, and where it
+    /// starts, as [`Output::reserve`] says. None: the cohort is short, or the system.
+    pub(crate) fn reserve_output(
+        &mut self,
+        lanes: usize,
+        run_bytes: usize,
+        segments: usize,
+    ) -> Option<(usize, (usize, usize))> {
+        let mut fit = self.lease_output(lanes, run_bytes, segments);
+        while fit > 0 {
+            if let Some(at) = self.output.reserve(fit * run_bytes, fit * segments) {
+                return Some((fit, at));
+            }
+            fit /= 2;
+        }
+        None
     }
 
     /// Whether there is room for another answer of so many run bytes and segments. Where there is,

@@ -13,6 +13,7 @@ use super::need::Need;
 use crate::program::FragmentId;
 use std::ops::Range;
 use std::rc::Rc;
+use zerocopy::FromZeros;
 
 /// A fragment's place in a lane's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -179,26 +180,27 @@ impl Output {
     }
 
     /// Reserves a region of so many bytes of `runs` and so many of `segments`, and gives where each
-    /// starts. The contents are what an earlier cohort left: clearing them would cost as much as
-    /// rendering.
-    pub(crate) fn reserve(&mut self, run_bytes: usize, segments: usize) -> (usize, usize) {
+    /// starts; `None` where the system has no memory for it. The contents are what an earlier
+    /// cohort left: clearing them would cost as much as rendering.
+    pub(crate) fn reserve(&mut self, run_bytes: usize, segments: usize) -> Option<(usize, usize)> {
         let at = (self.runs_used, self.segments_used);
-        self.runs_used += run_bytes;
-        self.segments_used += segments;
-        if self.runs.len() < self.runs_used && run_bytes == self.runs_used {
+        let (runs, segments) = (at.0 + run_bytes, at.1 + segments);
+        if self.runs.len() < runs && at.0 == 0 {
             // Nothing of it is in use. What the system has cleared is cleared, and of a long answer
             // what is not written never becomes memory.
             self.runs = Vec::new();
-            self.runs = vec![0; self.runs_used];
-        } else if self.runs.len() < self.runs_used {
+            self.runs = u8::new_vec_zeroed(runs).ok()?;
+        } else if self.runs.len() < runs {
             // No more than is needed: it is large.
-            self.runs.reserve_exact(self.runs_used - self.runs.len());
-            self.runs.resize(self.runs_used, 0);
+            (self.runs.try_reserve_exact(runs - self.runs.len())).ok()?;
+            self.runs.resize(runs, 0);
         }
-        if self.segments.len() < self.segments_used {
-            self.segments.resize(self.segments_used, Segment::default());
+        if self.segments.len() < segments {
+            (self.segments.try_reserve(segments - self.segments.len())).ok()?;
+            self.segments.resize(segments, Segment::default());
         }
-        at
+        (self.runs_used, self.segments_used) = (runs, segments);
+        Some(at)
     }
 
     /// Takes back the regions that were reserved last, from here on.

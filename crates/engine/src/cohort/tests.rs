@@ -158,7 +158,7 @@ fn what_a_burst_needed_is_given_back() {
         cohort.fields[1].list_mut().columns[0].push_empty();
         let argument = [Argument::Text(b"0123456789")].into_iter();
         assert!(cohort.queries.push(lane as u32, argument));
-        cohort.output.reserve(10, 1);
+        cohort.output.reserve(10, 1).expect("memory");
         cohort.output.headers.push((0, 0, View::default()));
         cohort.output.lanes.push(LaneOutput::default());
     }
@@ -191,7 +191,7 @@ fn a_context_keeps_a_bounded_part_of_what_is_needed_all_the_time() {
         cohort.arena.push(&text);
         assert!(cohort.queries.push(0, [Argument::Text(&text)].into_iter()));
         assert_eq!(cohort.output.lease_regions(1, needed, 0, needed), 1);
-        cohort.output.reserve(needed, 0);
+        cohort.output.reserve(needed, 0).expect("memory");
         assert!(cohort.capacity() >= 3 * needed && share.bytes() >= 3 * needed);
         cohort.rest();
         assert!(cohort.capacity() <= 3 * 2 * need::MOST_BYTES);

@@ -4,6 +4,7 @@
 //! and appended to instead (`clients/stream.rs`).
 
 use rhythm_net::Part;
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,6 +21,9 @@ pub enum Body<'a> {
     Stitched(&'a dyn Pieces),
     /// A part of a file that is held in memory. What a client does not take at once is not copied.
     File(&'a Arc<[u8]>, Range<usize>),
+    /// The first so many bytes of a buffer, which is taken if it is kept for the client, so that
+    /// nothing is copied. There is none behind it then.
+    Own(&'a RefCell<Vec<u8>>, usize),
 }
 
 /// The pieces of a body, in their order.
@@ -63,14 +67,15 @@ impl<'a> Body<'a> {
             Body::Bytes(bytes) => bytes.len(),
             Body::Stitched(pieces) => pieces.length(),
             Body::File(_, range) => range.len(),
+            Body::Own(_, length) => *length,
         }
     }
 
-    /// Gives its parts, one after the other.
+    /// Gives its parts, one after the other, but for those of a buffer that may be taken.
     #[inline]
     pub(crate) fn each(&self, give: &mut dyn FnMut(Part<'a>)) {
         match *self {
-            Body::Empty => {}
+            Body::Empty | Body::Own(..) => {}
             Body::Bytes(bytes) => give(Part::Lent(bytes)),
             Body::Stitched(pieces) => pieces.each(&mut |piece| give(Part::Lent(piece))),
             Body::File(bytes, Range { start, end }) => give(Part::Shared { bytes, start, end }),
@@ -81,5 +86,8 @@ impl<'a> Body<'a> {
     pub fn write(&self, out: &mut Vec<u8>) {
         out.reserve(self.length());
         self.each(&mut |part| out.extend_from_slice(part.bytes()));
+        if let Body::Own(buffer, length) = self {
+            out.extend_from_slice(&buffer.borrow()[..*length]);
+        }
     }
 }

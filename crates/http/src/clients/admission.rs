@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   first    of a connection that has nothing under way and did not wait: at once
-//!   later    what it has asked behind that, and what has a long answer: while this turn's quantum
-//!            lasts, then in the next turns, connection by connection
+//!   later    what it has asked behind that, what has a long answer, and what was announced
+//!            (`Expect`): while this turn's quantum lasts, then in the next turns, connection by
+//!            connection
 //!   no room  of these, what does not fit what all may hold: when it does, short answers first; or
 //!            one after a while, each class in its turn, and others give way (`no_room.rs`). They
 //!            and the later ones go in turn
@@ -170,8 +171,17 @@ impl Clients {
         self.goes_on(now).is_some()
     }
 
-    /// A connection whose stall is over, for [`Clients::proceed`], while this turn's quantum lasts:
-    /// those who wait for room and the others in turn, as one of either may take all of it.
+    /// Where what was taken of the turn's quantum is used up and answered, there is more of it,
+    /// unless the turn `took` as long as it may by then.
+    pub fn next_slice(&mut self, took: impl FnOnce() -> Duration) {
+        if !self.quantum.is_left() {
+            self.quantum.next_slice(took());
+        }
+    }
+
+    /// A connection whose stall is over, for [`Clients::proceed`], while the slice at hand of this
+    /// turn's quantum lasts ([`Clients::next_slice`] has another): those who wait for room and the
+    /// others in turn, as one of either may take all of it.
     pub fn next_unstalled(&mut self, now: Time) -> Option<ConnectionId> {
         if !self.quantum.is_left() {
             return None;

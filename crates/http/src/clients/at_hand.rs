@@ -4,6 +4,7 @@
 //! The steps of an event are taken by it and need no key. Whether its connection is over they give
 //! back: who looked it up removes it, when it is not at hand any more.
 
+use crate::answer::body::Body;
 use crate::clients::Clients;
 use crate::clients::connection::Connection;
 use crate::clients::held::Held;
@@ -88,14 +89,22 @@ impl AtHand<'_> {
         first
     }
 
-    /// Sends what the outbox holds, which is for this connection, what was gathered, and bytes
-    /// behind that. Whether the connection is over.
+    /// Sends what the outbox holds, which is for this connection, and what was gathered. Whether
+    /// the connection is over.
     #[must_use]
-    pub(crate) fn send(
+    #[inline]
+    pub(crate) fn send(&mut self, port: &mut dyn Port, gathered: &Gathered<'_>, now: Time) -> bool {
+        self.send_with(port, gathered, (&mut Vec::new(), 0), now)
+    }
+
+    /// The same, with so many bytes of a buffer behind what the outbox holds. What is kept of them
+    /// is kept with the buffer, which is taken.
+    #[must_use]
+    pub(crate) fn send_with(
         &mut self,
         port: &mut dyn Port,
         gathered: &Gathered<'_>,
-        behind: Vec<u8>,
+        behind: (&mut Vec<u8>, usize),
         now: Time,
     ) -> bool {
         debug_assert!(self.outbox.is_for(self.id), "each is sent what is its own");
@@ -105,11 +114,7 @@ impl AtHand<'_> {
             connection.decide(&mut self.outbox.bytes);
         }
         let before = connection.outgoing.sent_total();
-        let mut flushed = (self.outbox).send(port, id, &mut connection.outgoing, gathered);
-        if !behind.is_empty() && flushed != Flushed::Gone {
-            connection.outgoing.push_own(behind);
-            flushed = connection.outgoing.flush(port, id);
-        }
+        let flushed = (self.outbox).send(port, id, &mut connection.outgoing, gathered, behind);
         if connection.even_at > now {
             let won = (self.upkeep.limits).won(connection.outgoing.sent_total() - before);
             let left = connection.even_at.since(now).saturating_sub(won);
@@ -119,5 +124,26 @@ impl AtHand<'_> {
             Flushed::Gone => true,
             Flushed::All | Flushed::Some => self.settle(port, now),
         }
+    }
+
+    /// Sends what the outbox holds, and this body from a buffer of its own. Whether the connection
+    /// is over: there may be no memory for it.
+    #[must_use]
+    #[cold]
+    pub(crate) fn send_at_once(&mut self, port: &mut dyn Port, body: &Body<'_>, now: Time) -> bool {
+        if let Body::Own(buffer, length) = body {
+            let mut bytes = buffer.take();
+            let is_over = self.send_with(port, &Gathered::NONE, (&mut bytes, *length), now);
+            *buffer.borrow_mut() = bytes;
+            return is_over;
+        }
+        let mut bytes = Vec::new();
+        if bytes.try_reserve_exact(body.length()).is_err() {
+            port.abort(self.id);
+            return true;
+        }
+        body.write(&mut bytes);
+        let length = bytes.len();
+        self.send_with(port, &Gathered::NONE, (&mut bytes, length), now)
     }
 }

@@ -125,8 +125,9 @@ pub(crate) struct Connection {
     pub(crate) input: Option<Box<Input>>,
     /// Its input is being read, and there is some behind the last request that was taken.
     pub(crate) more: bool,
-    /// It asked for what it asked for last before it was answered, or for a long answer.
-    pub(crate) asks_ahead: bool,
+    /// It asked for what it asked for last before it was answered, or for a long answer, or
+    /// announced content.
+    pub(crate) is_patient: bool,
     /// The request whose content is being taken in pieces.
     pub(crate) receiving: Option<u32>,
     /// What is received is no content, but what another protocol says, for as long as it likes.
@@ -180,7 +181,7 @@ impl Connection {
             role: accepted.role,
             input: None,
             more: false,
-            asks_ahead: false,
+            is_patient: false,
             receiving: None,
             is_tunnel: false,
             stall: None,

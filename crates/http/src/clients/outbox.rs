@@ -19,6 +19,10 @@ const GATHERED_BYTES_MIN: usize = 4096;
 /// Parts gathered in one sending; further ones are copied.
 const GATHERED_MAX: usize = 4;
 
+/// Where so much of a body would be copied into the buffer, a buffer is made of all of it: what of
+/// that the socket does not take is kept, and not copied again.
+pub(crate) const COPIED_MAX: usize = 4 * OUTBOX_BYTES;
+
 /// The shared buffer, and whom what is in it is for.
 #[derive(Debug)]
 pub(crate) struct Outbox {
@@ -79,6 +83,19 @@ impl Outbox {
         self.bytes.try_reserve(body.length()).is_ok()
     }
 
+    /// Whether too much of a body would be copied if it were gathered.
+    #[cold]
+    pub(crate) fn is_too_long(body: &Body<'_>) -> bool {
+        let (mut copied, mut count) = (body.length(), 0);
+        body.each(&mut |part| {
+            let length = part.bytes().len();
+            if length >= GATHERED_BYTES_MIN && count < GATHERED_MAX {
+                (copied, count) = (copied - length, count + 1);
+            }
+        });
+        copied >= COPIED_MAX
+    }
+
     /// Appends a body, but for its long parts, which are left where they lie.
     #[inline]
     pub(crate) fn gather<'a>(&mut self, body: &Body<'a>) -> Gathered<'a> {
@@ -96,7 +113,7 @@ impl Outbox {
         gathered
     }
 
-    /// Sends what it holds and what was gathered.
+    /// Sends what it holds and what was gathered, or so many bytes of a buffer behind it.
     #[inline]
     pub(crate) fn send(
         &mut self,
@@ -104,8 +121,12 @@ impl Outbox {
         id: ConnectionId,
         outgoing: &mut Outgoing,
         gathered: &Gathered<'_>,
+        (behind, length): (&mut Vec<u8>, usize),
     ) -> Flushed {
-        let flushed = if gathered.is_empty() {
+        let flushed = if length > 0 {
+            debug_assert!(gathered.is_empty(), "it is all that follows");
+            outgoing.send_own(port, id, &self.bytes, (behind, length))
+        } else if gathered.is_empty() {
             outgoing.send(port, id, &self.bytes)
         } else {
             let mut parts = [Part::Lent(&[]); 2 * GATHERED_MAX + 1];

@@ -183,8 +183,11 @@ impl<'c, 'a> Reader<'c, 'a> {
         }
         let next = next_request(reading, at.template, limits);
         if next == Next::Request {
-            let is_first = reading.may_be_first() && at.connection.under_way() == 0;
-            at.connection.asks_ahead = !is_first;
+            // Who announces content has said that he can wait, whether he does or not.
+            let is_first = reading.may_be_first()
+                && at.connection.under_way() == 0
+                && !reading.input.head.expect_continue();
+            at.connection.is_patient = !is_first;
             if is_first {
                 // At once.
             } else if is_its_turn(at.quantum, at.upkeep, reading) {

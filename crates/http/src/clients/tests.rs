@@ -12,6 +12,7 @@ use crate::clients::turns::tests::{ID, accepted};
 use crate::limits::RequestLimits;
 use rhythm_net::TURN_MAX;
 use rhythm_net::testing::TestPort;
+use std::cell::RefCell;
 use std::time::Duration;
 
 /// The host of all answers in pieces.
@@ -129,6 +130,9 @@ fn content_that_was_not_asked_for_yet_is_not_waited_for() {
 fn who_is_in_the_midst_of_a_request_or_asks_ahead_is_not_answered() {
     const ASK: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
     const BODY_BEGUN: &[u8] = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n-";
+    // It could have waited to be asked for its content.
+    const ANNOUNCED: &[u8] =
+        b"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n--";
     let mut port = TestPort::with(ID, usize::MAX);
     let mut clients = Clients::new(ClientLimits::within(Duration::from_secs(1)), Time::ZERO);
     clients.opened(accepted(ID), Time::ZERO);
@@ -145,6 +149,8 @@ fn who_is_in_the_midst_of_a_request_or_asks_ahead_is_not_answered() {
         (&ASK[5..], true),
         (&[ASK, BODY_BEGUN].concat(), false),
         (b"-", true),
+        (ANNOUNCED, false),
+        (ASK, true),
     ] {
         // As a driver does with what comes, and with what is sent.
         port.unanswered.remove(&ID);
@@ -189,6 +195,33 @@ fn a_host_that_takes_no_more_is_waited_for_whatever_else_was() {
     clients.resume(ID);
     assert_eq!(clients.next_unstalled(Time::ZERO), Some(ID));
     assert!(clients.proceed(ID, false).is_some());
+}
+
+#[test]
+fn a_buffer_is_taken_only_where_it_is_kept_as_it_is() {
+    let mut port = TestPort::with(ID, 3);
+    let limits = ClientLimits::within(Duration::from_secs(1));
+    let (mut clients, owed) = asked(limits, 3, &mut port);
+    let buffer = RefCell::new(Vec::new());
+    // Before its turn, when it can be sent, and behind what is being sent.
+    for (ordinal, byte, is_taken) in [(1, b'b', false), (0, b'a', true), (2, b'c', true)] {
+        *buffer.borrow_mut() = vec![byte; 6000];
+        let Owed { slot, shape, .. } = owed[ordinal];
+        assert!(
+            clients.answer(&mut port, slot, shape, Time::ZERO, |_, out| {
+                out.extend_from_slice(b"head ");
+                Body::Own(&buffer, 5000)
+            })
+        );
+        let left = buffer.take();
+        assert_eq!(left.is_empty(), is_taken, "{ordinal}");
+        clients.check().unwrap();
+    }
+    clients.flush(&mut port, Time::ZERO);
+    port.at(ID).room = usize::MAX;
+    clients.writable(&mut port, ID, Time::ZERO);
+    let whole = [b'a', b'b', b'c'].map(|byte| [b"head ", &[byte; 5000][..]].concat());
+    assert!(port.at(ID).sent == whole.concat());
 }
 
 #[test]
@@ -385,14 +418,22 @@ fn what_of_a_turn_is_for_later_requests_follows_from_how_long_turns_take() {
     };
     let mut clients = Clients::new(limits, Time::ZERO);
     asks(&mut clients, &mut port, ID, 5000);
+    // How many there are of each slice of a turn's, until it has taken so long.
+    let mut slices = |clients: &mut Clients, took: Duration| {
+        let mut counts = Vec::new();
+        while let Some(id) = clients.next_unstalled(Time::ZERO) {
+            let reading = clients.proceed(id, false).expect("it waits").pause();
+            counts.push(taken(clients, &mut port, reading, 0).0.len());
+            clients.next_slice(|| took);
+        }
+        counts
+    };
     let mut in_turns = |clients: &mut Clients, took: Duration| {
         let counts = (0..8).map(|_| {
             clients.turn_is_over(took);
-            let id = clients.next_unstalled(Time::ZERO).expect("it has more");
-            let reading = clients.proceed(id, false).expect("it waits").pause();
-            taken(clients, &mut port, reading, 0).0.len()
+            slices(clients, Duration::ZERO)
         });
-        counts.last().unwrap()
+        counts.last().unwrap().iter().sum::<usize>()
     };
     let first = in_turns(&mut clients, TURN_MAX * 2);
     let quick = in_turns(&mut clients, TURN_MAX / 2);
@@ -401,6 +442,54 @@ fn what_of_a_turn_is_for_later_requests_follows_from_how_long_turns_take() {
         1 <= first && first == slow && 10 * slow < quick,
         "{first} {quick} {slow}"
     );
+    // However much it has, a turn that is long already has one slice of it.
+    in_turns(&mut clients, TURN_MAX / 2);
+    clients.turn_is_over(TURN_MAX / 2);
+    let of_a_long_one = slices(&mut clients, TURN_MAX / 2);
+    assert_eq!(of_a_long_one.len(), 1);
+    assert!(4 * of_a_long_one[0] <= quick, "{of_a_long_one:?} {quick}");
+}
+
+#[test]
+fn crowds_are_closed_while_the_turn_has_time() {
+    const CROWD: u32 = 20;
+    for closing_takes in [Duration::ZERO, TURN_MAX] {
+        let mut port = TestPort {
+            closing_takes,
+            ..TestPort::default()
+        };
+        let limits = ClientLimits {
+            yield_after: Duration::from_secs(2),
+            ..ClientLimits::within(Duration::from_secs(1))
+        };
+        let mut clients = Clients::new(limits, Time::ZERO);
+        let come = |clients: &mut Clients, port: &mut TestPort| {
+            for slot in 0..CROWD {
+                let id = ConnectionId::new(slot, 1);
+                port.accept(id);
+                clients.opened(accepted(id), Time::ZERO);
+            }
+        };
+        come(&mut clients, &mut port);
+        let mut now = Time::ZERO + Duration::from_secs(2);
+        let closed = clients.make_room(&mut port, now);
+        let at_a_time = match closing_takes {
+            Duration::ZERO => CROWD as usize,
+            _ => 4,
+        };
+        assert_eq!(closed, at_a_time);
+        // Those that are late go on with the rest, some in each turn.
+        let mut turns = 0;
+        while clients.open() > 0 {
+            let before = clients.open();
+            now += Duration::from_millis(100);
+            clients.expire(&mut port, now, &mut Vec::new());
+            assert_eq!(clients.open(), before - before.min(at_a_time));
+            turns += 1;
+            assert!(turns < 10, "they are closed some time");
+        }
+        clients.check().unwrap();
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::answer::{AnswerShape, AnswerSlot};
 use crate::clients::Clients;
 use crate::clients::at_hand::AtHand;
 use crate::clients::connection::{Pending, Progress};
-use crate::clients::outbox::{Gathered, OUTBOX_BYTES};
+use crate::clients::outbox::{COPIED_MAX, Gathered, OUTBOX_BYTES, Outbox};
 use rhythm_net::{ConnectionId, Flushed, Port, Time};
 use rhythm_protocol::http::response::CONTINUE;
 
@@ -81,10 +81,17 @@ impl Clients {
         connection.turn_over(close);
         if !connection.outgoing.is_empty() {
             let body = connection.outgoing.write(|out| write(shape, out));
-            if !matches!(body, Body::File(..)) {
-                connection.outgoing.make_room(body.length());
+            if let Body::Own(buffer, length) = body {
+                let mut bytes = buffer.take();
+                bytes.truncate(length);
+                bytes.shrink_to_fit();
+                connection.outgoing.push_own(bytes);
+            } else {
+                if !matches!(body, Body::File(..)) {
+                    connection.outgoing.make_room(body.length());
+                }
+                body.each(&mut |part| connection.outgoing.push_part(part));
             }
-            body.each(&mut |part| connection.outgoing.push_part(part));
             at.count();
         } else {
             // What follows for the same connection joins the outbox, unless it is long.
@@ -95,18 +102,20 @@ impl Clients {
             }
             at.outbox.to = Some(to);
             let body = write(shape, &mut at.outbox.bytes);
-            if !at.outbox.has_memory(&body) {
+            let is_long = matches!(body, Body::Own(..))
+                || body.length() >= COPIED_MAX && Outbox::is_too_long(&body);
+            let is_over = if is_long {
+                at.send_at_once(port, &body, now)
+            } else if !at.outbox.has_memory(&body) {
                 port.abort(to);
-                self.remove(to);
-                return true;
-            }
-            let is_over = if is_alone || body.length() >= OUTBOX_BYTES / 2 {
+                true
+            } else if is_alone || body.length() >= OUTBOX_BYTES / 2 {
                 let gathered = at.outbox.gather(&body);
                 let is_due = is_last || !gathered.is_empty() || at.outbox.is_full();
-                is_due && at.send(port, &gathered, Vec::new(), now)
+                is_due && at.send(port, &gathered, now)
             } else {
                 body.write(&mut at.outbox.bytes);
-                at.outbox.is_full() && at.send(port, &Gathered::NONE, Vec::new(), now)
+                at.outbox.is_full() && at.send(port, &Gathered::NONE, now)
             };
             if is_over {
                 self.remove(to);
@@ -169,7 +178,7 @@ impl Clients {
             return self.remove(to);
         }
         write(&mut at.outbox.bytes);
-        if at.outbox.is_full() && at.send(port, &Gathered::NONE, Vec::new(), now) {
+        if at.outbox.is_full() && at.send(port, &Gathered::NONE, now) {
             self.remove(to);
         }
     }
@@ -270,19 +279,20 @@ impl Clients {
         let Some(mut at) = self.at_hand(id) else {
             unreachable!("what is removed is not sent");
         };
-        if at.send(port, &Gathered::NONE, Vec::new(), now) {
+        if at.send(port, &Gathered::NONE, now) {
             self.remove(id);
         }
     }
 
     /// Sends what the outbox holds, and these bytes behind what of it is for their connection.
-    fn send_long(&mut self, port: &mut dyn Port, to: ConnectionId, bytes: Vec<u8>, now: Time) {
+    fn send_long(&mut self, port: &mut dyn Port, to: ConnectionId, mut bytes: Vec<u8>, now: Time) {
         if self.outbox.is_for_another(to) {
             self.send(port, now);
         }
         self.outbox.to = Some(to);
+        let length = bytes.len();
         if let Some(mut at) = self.at_hand(to)
-            && at.send(port, &Gathered::NONE, bytes, now)
+            && at.send_with(port, &Gathered::NONE, (&mut bytes, length), now)
         {
             self.remove(to);
         }
@@ -328,6 +338,7 @@ pub(super) mod tests {
     use crate::limits::{ClientLimits, RequestLimits};
     use rhythm_net::testing::TestPort;
     use rhythm_net::{Accepted, Client, Role};
+    use std::cell::RefCell;
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -359,6 +370,7 @@ pub(super) mod tests {
         let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(requests);
         let limits = RequestLimits::default();
         let mut owed = Vec::new();
+        clients.turn_is_over(Duration::ZERO);
         let mut reader = clients.read(ID, &input).unwrap();
         while reader.next(port, &limits, now) == Next::Request {
             owed.push(reader.reading.owed());
@@ -374,6 +386,46 @@ pub(super) mod tests {
             });
         }
         clients.flush(port, now);
+    }
+
+    #[test]
+    fn a_long_body_is_copied_once_or_not_at_all() {
+        const LONG: usize = COPIED_MAX + 1000;
+        let words = vec![b'x'; 1000];
+        let many = vec![&words[..]; LONG / 1000];
+        let page = Page(&many);
+        let buffer = RefCell::new(vec![b'x'; LONG + 5000]);
+        for body in [Body::Stitched(&page), Body::Own(&buffer, page.length())] {
+            let is_own = matches!(body, Body::Own(..));
+            // The last is kept, and its buffer with it.
+            for room in [usize::MAX, 3, 1000] {
+                let limits = ClientLimits::within(Duration::from_secs(1));
+                let mut clients = Clients::new(limits, Time::ZERO);
+                clients.opened(accepted(ID), Time::ZERO);
+                let mut port = TestPort::with(ID, room);
+                if is_own && room != usize::MAX {
+                    *buffer.borrow_mut() = vec![b'x'; LONG + 5000];
+                }
+                let place = buffer.borrow().as_ptr();
+                answered(&mut port, &mut clients, 1, &body);
+                let is_taken = buffer.borrow().is_empty();
+                assert_eq!(is_taken, is_own && room != usize::MAX, "{room}");
+                assert!(clients.outbox.bytes.capacity() < LONG);
+                let first = port.at(ID).slices[0].clone();
+                assert_eq!((first.len(), first[1].1), (2, page.length()));
+                assert!(!is_own || first[1].0 == place);
+                port.at(ID).room = usize::MAX;
+                clients.writable(&mut port, ID, Time::ZERO);
+                let rest = port.at(ID).slices.last().expect("some").clone();
+                let end = first[1].0.wrapping_add(page.length());
+                let (rest, length) = rest[rest.len() - 1];
+                assert_eq!(rest.wrapping_add(length), end, "it was copied");
+                let mut whole = b"head ".to_vec();
+                whole.resize(5 + page.length(), b'x');
+                assert!(port.at(ID).sent == whole);
+                clients.check().unwrap();
+            }
+        }
     }
 
     #[test]

@@ -133,9 +133,9 @@ impl Upkeep {
         if was_output && waiting != Waiting::Output && connection.is_midway() {
             connection.even_at = now + now.since(connection.since);
         }
-        if is_sent && (connection.asks_ahead || matches!(waiting, Waiting::Head | Waiting::Body)) {
-            // Whatever was sent: `100 Continue`, or answers before the last. Nor is who asks ahead
-            // to be told of before those who do not.
+        if is_sent && (connection.is_patient || matches!(waiting, Waiting::Head | Waiting::Body)) {
+            // Whatever was sent: `100 Continue`, or answers before the last. Nor is who may as well
+            // wait to be told of before those who do not.
             port.unanswered(id);
         }
         let fresh = match waiting {

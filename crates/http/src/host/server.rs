@@ -189,14 +189,15 @@ impl Handler for HostServer {
     }
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
+        let began = *self.idle_at.get_or_insert(now);
         loop {
             self.follow(port, now);
             self.clients.flush(port, now);
+            (self.clients).next_slice(|| port.clock(now).since(began));
             if !self.clients.has_news(now) {
                 break;
             }
         }
-        self.idle_at.get_or_insert(now);
     }
 
     fn turn_ended(&mut self, now: Time) {

@@ -11,8 +11,8 @@
 //! 6. turn_ended, told the time from which the next turn's waiting counts
 //! ```
 //!
-//! Where some wait who are patient, or to be let in, a few are told of and let in before step 4,
-//! and step 5 comes before that, too.
+//! Where some wait who are patient, or to be let in, some are told of and let in before step 4.
+//! Step 5 comes before that, too, and after each few of them.
 //!
 //! A connection is received from once per turn, which keeps a fast sender from starving the others:
 //! what does not fit the buffer is told of again in the next turn. When telling of connections has
@@ -43,7 +43,7 @@ use crate::pulse::Pulse;
 use crate::sparse::Sparse;
 use alarm::Alarm;
 use heard::Heard;
-use patient::{Patient, ROOM_MIN, Share};
+use patient::{Patient, SLICE, share};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -212,7 +212,7 @@ impl Driver {
             alarm,
             is_coarse: false,
             heard: Heard::default(),
-            patient: Patient::new(),
+            patient: Patient::default(),
             pulse: Pulse::default(),
             ready_listeners: Vec::new(),
         })
@@ -397,22 +397,20 @@ impl Driver {
         }
         self.heard.told(events.len() - left, left);
         events.truncate(left);
-        let mut of_patient = None;
         if self.patient.since().is_some() || !self.ready_listeners.is_empty() {
             // Whose answers are due does not wait for these, and what else there is to do is not
             // their doing.
             self.sockets.now = monotonic();
             self.idle(handler);
+            self.sockets.now = monotonic();
+            let until = self.sockets.now + share(self.sockets.now.since(began));
+            self.tell_of_the_patient(handler, until);
             if handler.finished() {
                 self.ready_listeners.clear();
                 self.end_turn(handler);
                 return Ok(());
             }
-            self.sockets.now = monotonic();
-            let share = self.patient.share(self.sockets.now.since(began));
-            let began = self.sockets.now;
-            let (came, was_short) = self.tell_of_the_patient(handler, share);
-            of_patient = Some((share, began, came, was_short));
+            self.let_in(handler, until);
         }
         // Reading has taken its time, and what follows compares deadlines.
         self.sockets.now = monotonic();
@@ -423,10 +421,6 @@ impl Driver {
         }
         self.idle(handler);
         self.end_turn(handler);
-        if let Some((share, began, came, was_short)) = of_patient {
-            let took = self.sockets.now.since(began);
-            self.patient.adapt(share, took, came, was_short);
-        }
         Ok(())
     }
 
@@ -452,42 +446,44 @@ impl Driver {
         connection.is_some_and(|connection| self.patient.takes(connection, id, flags, listed))
     }
 
-    /// Tells of the patient and lets clients in, as many as their share of the turn has room for.
-    /// How many, and whether there are more.
-    fn tell_of_the_patient(&mut self, handler: &mut dyn Handler, share: Share) -> (usize, bool) {
-        let (room, until) = (share.room, self.sockets.now + share.told_max);
-        let (mut told, mut came) = (0, 0);
-        while came < room
-            && (told < ROOM_MIN || monotonic() < until)
+    /// Tells of the patient, as many as the turn has time for until then. What they cost is known
+    /// when they are answered: the handler sees to that after each few of them.
+    fn tell_of_the_patient(&mut self, handler: &mut dyn Handler, until: Time) {
+        let mut told = 0;
+        while !handler.finished()
+            && (told < SLICE || monotonic() < until)
             && let Some(id) = self.patient.pop()
         {
-            if let Some(connection) = self.sockets.get(id) {
-                let flags = std::mem::take(&mut connection.untold);
-                self.ready(handler, id, flags, false);
-                told += 1;
-                // Who has left brings nothing to do.
-                came += usize::from(self.sockets.has(id));
+            let Some(connection) = self.sockets.get(id) else {
+                continue;
+            };
+            let flags = std::mem::take(&mut connection.untold);
+            self.ready(handler, id, flags, false);
+            told += 1;
+            if told.is_multiple_of(SLICE) {
+                self.sockets.now = monotonic();
+                self.idle(handler);
             }
         }
         let sockets = &self.sockets;
         (self.patient).forget_gone(sockets.len(), |id| sockets.has(id));
-        let mut was_short = self.patient.since().is_some();
+    }
+
+    /// Lets clients in, as many as the turn has time for until then.
+    fn let_in(&mut self, handler: &mut dyn Handler, until: Time) {
         let mut ready = std::mem::take(&mut self.ready_listeners);
         for index in ready.drain(..) {
             let before = self.sockets.accepted;
             let is_full = !self.has_place();
-            let are_all_in = self.accept(handler, index, room, until);
+            let are_all_in = self.accept(handler, index, until);
             let let_in = self.sockets.accepted.saturating_sub(before);
             self.crowd = match are_all_in {
                 true => 0,
                 false if is_full => CROWD,
                 false => self.crowd.saturating_add(let_in),
             };
-            was_short |= !are_all_in;
-            came += let_in;
         }
         self.ready_listeners = ready;
-        (came, was_short)
     }
 
     /// All that came by then is told of.

@@ -39,9 +39,9 @@ mod tutorial;
 mod unix;
 mod wire;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use server::{Client, NEVER, Server, service};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
@@ -306,6 +306,52 @@ fn clients_do_not_take_the_files_that_others_need() {
     assert_eq!(answer.status, 200);
     assert!(start.elapsed() < NEVER);
     drop((idle, admins));
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
+}
+
+/// A page of 7 MB.
+const LONG: &str = "+++\nroute = \"GET /long\"\n+++\n{% for i in range(100000) %}\
+                    <td>{{ i }} of a hundred thousand lines that nobody may ever read to their end\
+                    {% endfor %}";
+
+#[test]
+fn where_the_system_has_no_memory_for_a_page_the_server_goes_on() {
+    const MORE_BYTES: u64 = 40 << 20;
+    let folder = service("no_memory");
+    let settings = "[limits]\nworker_bytes_max = 2147483648\n";
+    std::fs::write(folder.join("service.toml"), settings).expect("a file can be written");
+    std::fs::write(folder.join("pages/long.html"), LONG).expect("a file can be written");
+    let server = Server::start(&folder, &[]);
+    let get = |path: &str| server.client().ask("GET", path, "").expect("an answer");
+    assert_eq!((get("/hello").status, get("/long").status), (200, 200));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid()));
+    let status = status.expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
+    let has: u64 = 1024 * kilobytes.unwrap_or_else(|| panic!("no size: {status}"));
+    // As by `ulimit -v`, with what the process has by now.
+    let most = Rlimit {
+        current: Some(has + MORE_BYTES),
+        maximum: Some(has + MORE_BYTES),
+    };
+    prlimit(Pid::from_raw(server.pid() as i32), Resource::As, most).expect("it runs");
+    let long = b"GET /long HTTP/1.1\r\nHost: h\r\n\r\n";
+    let dead: Vec<TcpStream> = (0..20)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.address).expect("it listens");
+            stream.write_all(long).expect("it reads");
+            stream
+        })
+        .collect();
+    let line = server.said("no memory is left for its data");
+    assert_eq!(line["fields"]["status"], 503);
+    assert_eq!(get("/hello").status, 200);
+    drop(dead);
+    let start = Instant::now();
+    while get("/long").status != 200 {
+        assert!(start.elapsed() < NEVER, "there is memory again");
+    }
     server.signal(Signal::TERM);
     assert!(server.ended().success());
 }

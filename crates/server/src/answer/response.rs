@@ -35,9 +35,14 @@ use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{
     HeaderName, ResponseWriter, SameSite, SetCookie, has_no_content,
 };
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A run from this size on may be taken with its buffer: to make another costs less than to copy
+/// it.
+const OWN_BYTES_MIN: usize = 256 << 10;
 
 /// When the next line of the log may tell of a lane that failed: by page, stage and reason.
 pub(crate) type Failures = SparseByKind<(usize, usize, LaneError, Option<Cause>)>;
@@ -401,12 +406,12 @@ impl LaneAnswers<'_> {
     fn finished(
         &mut self,
         port: &mut dyn Port,
-        cohort: &Cohort,
+        cohort: &mut Cohort,
         lane: usize,
         headers: usize,
         request: &LaneRequest,
     ) -> Given {
-        let output = &cohort.output.lanes[lane];
+        let output = cohort.output.lanes[lane];
         let page = &self.site.pages[self.page];
         let body = PageBody {
             output: &cohort.output,
@@ -558,6 +563,21 @@ impl LaneAnswers<'_> {
             return Given::Stream(stream);
         }
         let mut answered = Answered::bare(output.status);
+        let length = body.length();
+        // What of a long run its client does not take at once is not copied, where nobody after it
+        // needs the buffer.
+        let is_own = length >= OWN_BYTES_MIN
+            && (output.segment_count, output.run_start) == (0, 0)
+            && !cohort.lanes[lane + 1..].contains(&LaneState::Finished);
+        let own = RefCell::new(match is_own {
+            true => std::mem::take(&mut cohort.output.runs),
+            false => Vec::new(),
+        });
+        let body = PageBody {
+            output: &cohort.output,
+            lane,
+            fragments: &self.site.service.fragments,
+        };
         (self.clients).answer(port, slot, shape, now, |shape, out| {
             let (given, body) = match file {
                 Some(Some(answer)) => page.with_file(answer, shape, out),
@@ -568,12 +588,18 @@ impl LaneAnswers<'_> {
                 None => page.with_body(&body, gzip, shape, out),
             };
             answered = given;
-            body
+            match body {
+                Body::Stitched(_) if is_own => Body::Own(&own, length),
+                body => body,
+            }
         });
         let made = match answered.body_length {
-            1.. if path.is_none() => body.length() as u64,
+            1.. if path.is_none() => length as u64,
             sent => sent,
         };
+        if is_own {
+            cohort.output.runs = own.into_inner();
+        }
         Given::Whole(answered, made)
     }
 

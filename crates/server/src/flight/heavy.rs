@@ -1,13 +1,15 @@
 //! Heavy: the pages whose cohorts take long, one pass a turn of the loop.
 //!
 //! An executor ends a pass of a stage when it has done as much as others should wait for
-//! ([`Cohort::yields`]). The cohort's page is heavy from then on, until that stage is run whole:
-//! what it has to run waits here, and so does what forms of it. When all else that is due was
+//! ([`Cohort::yields`]). The cohort's page is heavy from then on, until that stage is run whole in
+//! one pass: what it has to run waits here, and so does what forms of it, and its passes are short
+//! ([`Cohort::hurries`]). When all else that is due was
 //! launched, one heavy page has its turn, for one pass, and then the loop has its own: who came
 //! meanwhile is read, and launched before the next. Heavy pages have their turns one after the
 //! other, whichever has more to run; and they have not all contexts, however many ask for them.
 //!
 //! [`Cohort::yields`]: rhythm_engine::cohort::Cohort::yields
+//! [`Cohort::hurries`]: rhythm_engine::cohort::Cohort::hurries
 
 use crate::flight::cohorts::{CohortKey, Cohorts, Phase};
 use rhythm_cohort::ContextId;
@@ -67,16 +69,16 @@ impl Heavy {
         Some(*stage)
     }
 
-    /// A stage of a cohort was run, and yields or is over.
+    /// A stage of a cohort was run, and `yields` or is over; `is_whole`: that was its only pass.
     #[inline]
-    pub(crate) fn ran(&mut self, key: CohortKey, stage: usize, yields: bool) {
+    pub(crate) fn ran(&mut self, key: CohortKey, stage: usize, yields: bool, is_whole: bool) {
         if self.pages.is_empty() && !yields {
             return;
         }
         let page = PageKey::of(key);
         match self.stage_of(page) {
             None if yields => self.pages.push_back((page, stage)),
-            Some(long) if !yields && long == stage => self.forget(page),
+            Some(long) if is_whole && long == stage => self.forget(page),
             _ => {}
         }
     }

@@ -13,7 +13,7 @@ pub(crate) use panels::Bounds;
 use crate::observe::access_log::LogState;
 use crate::trace::ExportState;
 use rhythm_engine::cohort::LaneError;
-use rhythm_observe::{Count, SizeHistogram, TimeHistogram};
+use rhythm_observe::{Count, SizeHistogram, TimeHistogram, TurnHistogram};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -170,6 +170,8 @@ pub struct WorkerMetrics {
     pub host_answers: [Count; 5],
     /// Contexts now: free, partially full, full, busy.
     pub contexts: [Count; 4],
+    /// How long the loop's turns took.
+    pub turns: TurnHistogram,
     /// Nanoseconds the loop has worked.
     pub busy_ns: Count,
     /// Nanoseconds the loop has run, waiting included.

@@ -35,9 +35,11 @@ impl Pipeline {
         }
     }
 
-    /// Takes up connections whose stall is over, as far as this turn goes. Whether there was any.
+    /// Takes up connections whose stall is over, as many as it may before those are answered and
+    /// the clock has told what they cost. Whether there was any.
     pub(super) fn take_up(&mut self, port: &mut dyn Port, now: Time) -> bool {
         let mut any = false;
+        (self.clients).next_slice(|| self.turn.took(port.clock(now)));
         while let Some(id) = self.clients.next_unstalled(now) {
             self.proceed(port, id, false, now);
             any = true;
@@ -239,6 +241,8 @@ impl Pipeline {
             return self.over(port, id, now);
         }
         self.note(port, id, Doing::Process, now);
+        let hurries = self.heavy.has(self.cohorts.pool.key(id));
+        self.cohorts.pool.cohort_mut(id).hurries = hurries;
         let submitted = (self.device).submit(port, &mut self.cohorts, id, now);
         if submitted.is_err() {
             self.fail(port, id, now);
@@ -250,7 +254,8 @@ impl Pipeline {
     fn stage_done(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
         let cohort = self.cohorts.pool.cohort(id);
         if let Some(stage) = cohort.stage.checked_sub(1) {
-            (self.heavy).ran(self.cohorts.pool.key(id), stage, cohort.yields);
+            let is_whole = !cohort.yields && !cohort.is_between_passes();
+            (self.heavy).ran(self.cohorts.pool.key(id), stage, cohort.yields, is_whole);
         }
         while self.answer(port, id, now) {
             match self.cohorts.next_pass(id) {

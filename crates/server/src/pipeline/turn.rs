@@ -37,10 +37,17 @@ impl Turn {
         self.began.get_or_insert(now.max(self.last_end));
     }
 
+    /// How long it has taken by now.
+    pub(super) fn took(&self, now: Time) -> Duration {
+        self.began.map_or(Duration::ZERO, |began| now.since(began))
+    }
+
     /// It has ended. How long it took.
     pub(super) fn ended(&mut self, end: Time, metrics: &WorkerMetrics) -> Duration {
-        let took = end.since(self.began.take().unwrap_or(end));
+        let took = self.took(end);
+        self.began = None;
         metrics.busy_ns.add(took.as_nanos() as u64);
+        metrics.turns.record(took.as_nanos() as u64, 1);
         let since_last = end.since(self.last_end);
         metrics.total_ns.add(since_last.as_nanos() as u64);
         self.last_end = end;

@@ -152,6 +152,7 @@ impl Config {
             outgoing_max: *dice.pick(&[1, 8, 64]),
             connections_max: *dice.pick(&[usize::MAX, usize::MAX, 1, 3, 8]),
             send_cost: *dice.pick(&[(0, 0), (5 * MICROSECOND, 300), (50 * MICROSECOND, 20_000)]),
+            dear: 0,
         };
         if some_hang {
             (net.outgoing_max, net.connections_max) = (connections.max(8), usize::MAX);
@@ -401,7 +402,8 @@ impl Config {
     }
 
     /// The first asks for one thing at a time and all others for more than a turn can do, of which
-    /// they read little; to send takes the server long, and nothing else does.
+    /// they read little; to send takes the server a while, now and then much longer, and nothing
+    /// else does.
     fn flood(&mut self, dice: &mut Dice) {
         self.floods = true;
         self.net = Net {
@@ -412,7 +414,8 @@ impl Config {
             receive_buffer: 100_000,
             accept_fails: 0,
             connections_max: usize::MAX,
-            send_cost: (50 * MICROSECOND, 50 * MICROSECOND),
+            send_cost: (2 * MICROSECOND, 2 * MICROSECOND),
+            dear: 50,
             ..self.net
         };
         let manners = Manners {

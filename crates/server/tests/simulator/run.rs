@@ -416,8 +416,8 @@ impl Run<'_> {
         if self.stall() {
             next = self.world.now;
         }
-        // Loops are late now and then.
-        if self.world.dice.once_in(4) {
+        // Loops are late now and then; beside floods it is their turns that are looked at.
+        if !self.config.floods && self.world.dice.once_in(4) {
             next = next.max(self.world.now) + self.world.dice.below(MILLISECOND as usize) as u64;
         }
         self.world.go_to(next.min(limit));

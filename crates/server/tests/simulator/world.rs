@@ -95,7 +95,12 @@ pub(crate) struct Net {
     pub(crate) connections_max: usize,
     /// What a send costs the server: nanoseconds for each, and for each kilobyte.
     pub(crate) send_cost: (u64, u64),
+    /// One turn in so many it costs [`DEAR`] times as much; 0: none.
+    pub(crate) dear: usize,
 }
+
+/// As where the system has to find new memory for what is sent.
+const DEAR: u64 = 20;
 
 /// Where the near end stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,6 +196,8 @@ pub(crate) struct World {
     pub(crate) now: u64,
     /// Until when this turn takes, by what was done in it.
     turn_until: u64,
+    /// To send costs more in this turn.
+    is_dear: bool,
     pub(crate) dice: Dice,
     pub(crate) net: Net,
     pub(crate) sabotage: Sabotage,
@@ -229,6 +236,7 @@ impl World {
             // Not at the origin of the clock: nothing may count on that.
             now: 1_000 * SECOND,
             turn_until: 0,
+            is_dear: false,
             dice,
             net,
             sabotage: Sabotage::None,

@@ -57,7 +57,7 @@ use step::Columns;
 use strip::{Fate, Lanes, Registers, STRIP, Selection};
 use twins::Twins;
 pub use work::PASS_WORK_MAX;
-use work::{PassWork, TURN_WORK};
+use work::{PassWork, SHORT_PASS_WORK_MAX, TURN_WORK};
 use write::Regions;
 
 /// A strip's output regions take no more than this; where lanes need large ones, fewer run
@@ -150,7 +150,10 @@ impl Strips {
         let most = Room::most(self.limits);
         let mut room = stage.expected.at_most(most);
         let mut pass = PassWork {
-            max: self.pass_work_max,
+            max: match cohort.hurries {
+                true => self.pass_work_max.min(SHORT_PASS_WORK_MAX),
+                false => self.pass_work_max,
+            },
             done: 0,
             lanes: 0,
         };
@@ -172,25 +175,22 @@ impl Strips {
                 let strip_lanes = strip_lanes
                     .min(rest.len())
                     .min(pass.lanes_of(stage.expected_work));
-                let fit = match pass.is_enough() {
-                    true => 0,
-                    false => cohort.lease_output(strip_lanes, room.stride(), room.segments),
+                let region = match pass.is_enough() {
+                    true => None,
+                    false => cohort.reserve_output(strip_lanes, room.stride(), room.segments),
                 };
-                if fit == 0 {
+                let Some((fit, at)) = region else {
                     for lane in rest {
                         cohort.lanes[*lane as usize] = LaneState::Later;
                     }
                     break;
-                }
-                let indexes;
-                (indexes, rest) = rest.split_at(fit);
-                let used = self.run_strip(program, &stage.plan, cohort, indexes, room, &mut pass);
+                };
+                let lanes;
+                (lanes, rest) = rest.split_at(fit);
+                let used =
+                    self.run_strip(program, &stage.plan, cohort, (lanes, at), room, &mut pass);
                 stage.expect_work(used.work);
-                let used = used.room;
-                let expected = &mut stage.expected;
-                expected.run_bytes = expected.run_bytes.max(used.run_bytes);
-                expected.segments = expected.segments.max(used.segments);
-                *expected = expected.at_most(Room::EXPECTED_MAX);
+                stage.expect(used.room, room);
             }
             if room == most {
                 for lane in self.overflowed.drain(..) {
@@ -199,7 +199,7 @@ impl Strips {
             }
             std::mem::swap(&mut active, &mut self.overflowed);
             self.overflowed.clear();
-            room = room.times_four().at_most(most);
+            room = room.times_four().at_least(stage.long).at_most(most);
         }
         self.active = active;
         self.twins.settle(cohort, header, &mut pass);
@@ -211,14 +211,15 @@ impl Strips {
         cohort.stage += 1;
     }
 
-    /// Runs the stage for the lanes `indexes`, each with so much room, and gives the most that one
-    /// used. Lanes that needed more room go to `overflowed`, as if they had not been run.
+    /// Runs the stage for the lanes `indexes`, each with so much room from there on, and gives the
+    /// most that one used. Lanes that needed more room go to `overflowed`, as if they had not been
+    /// run.
     fn run_strip(
         &mut self,
         program: &PageProgram,
         plan: &Plan,
         cohort: &mut Cohort,
-        indexes: &[u32],
+        (indexes, (run, segment)): (&[u32], (usize, usize)),
         room: Room,
         pass: &mut PassWork,
     ) -> Used {
@@ -226,7 +227,6 @@ impl Strips {
         let stride = room.stride();
         cohort.begin_run();
         let output = &mut cohort.output;
-        let (run, segment) = output.reserve(indexes.len() * stride, indexes.len() * room.segments);
         let before = Before {
             run,
             segment,

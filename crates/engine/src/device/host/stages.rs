@@ -42,11 +42,23 @@ impl Room {
         }
     }
 
-    pub(super) fn times_four(self) -> Room {
+    pub(super) fn at_least(self, other: Room) -> Room {
         Room {
-            run_bytes: self.run_bytes * 4,
-            segments: self.segments * 4,
+            run_bytes: self.run_bytes.max(other.run_bytes),
+            segments: self.segments.max(other.segments),
         }
+    }
+
+    /// So much and so many parts of it.
+    fn scaled(self, times: usize, part: usize) -> Room {
+        Room {
+            run_bytes: self.run_bytes * times / part,
+            segments: self.segments * times / part,
+        }
+    }
+
+    pub(super) fn times_four(self) -> Room {
+        self.scaled(4, 1)
     }
 
     /// Bytes of run region a lane.
@@ -60,11 +72,26 @@ pub(super) struct Stage {
     pub(super) plan: Plan,
     /// The room that its lanes were seen to need: a hint.
     pub(super) expected: Room,
+    /// What those needed, of late, that needed more: of them those that need more still are run
+    /// again, and again, each time from the beginning.
+    pub(super) long: Room,
     /// The work that a lane was seen to do at most, of late.
     pub(super) expected_work: usize,
 }
 
 impl Stage {
+    /// Takes note of the most room that a lane of a strip needed that had so much.
+    pub(super) fn expect(&mut self, needed: Room, had: Room) {
+        if had.run_bytes > Room::EXPECTED_MAX.run_bytes
+            || had.segments > Room::EXPECTED_MAX.segments
+        {
+            // The next may need a little more; of less it is by and by.
+            self.long = needed.scaled(9, 8).at_least(self.long.scaled(7, 8));
+        }
+        let expected = self.expected.at_least(needed);
+        self.expected = expected.at_most(Room::EXPECTED_MAX);
+    }
+
     /// Takes note of the most that a lane of a strip did: of less by and by.
     pub(super) fn expect_work(&mut self, work: usize) {
         self.expected_work = work.max(self.expected_work - self.expected_work.div_ceil(8));
@@ -119,6 +146,7 @@ fn plan(service: &Service, page: usize) -> Vec<Stage> {
     let stage = |stage| Stage {
         plan: Plan::new(program, stage, &service.fragments),
         expected: Room::FIRST,
+        long: Room::default(),
         expected_work: 0,
     };
     (0..program.stages.len()).map(stage).collect()

@@ -12,6 +12,10 @@ pub(super) const TURN_WORK: usize = 256;
 /// work, with the sending of what came of it.
 pub const PASS_WORK_MAX: usize = 8 << 20;
 
+/// Of a cohort that [hurries](crate::cohort::Cohort::hurries) not when it has done so much: what
+/// others wait for without its being of matter to them.
+pub(super) const SHORT_PASS_WORK_MAX: usize = 512 << 10;
+
 /// What is done of a pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PassWork {

@@ -8,7 +8,7 @@
 //!
 //! Nobody is lost by waiting: who is not accepted stays in the listener's queue.
 
-use super::patient::ROOM_MIN;
+use super::patient::SLICE;
 use super::{Driver, NOT_A_CONNECTION};
 use crate::clock::monotonic;
 use crate::driver::places::Places;
@@ -22,8 +22,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Clients accepted in one turn from a listener that is to be closed.
-const CLOSING_MAX: usize = 4096;
+/// Clients accepted in one turn from a listener, whatever time there is.
+const ACCEPTED_MAX: usize = 4096;
 /// For how long no client is accepted when the process or the system has no file descriptors or
 /// memory left for one.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -31,19 +31,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const CROWDED_PAUSE: Duration = Duration::from_millis(20);
 
 impl Driver {
-    /// Lets in up to `bound` clients of one listener, two at least and others while it is not later
-    /// than `until`. Whether it stopped because none was left.
-    pub(super) fn accept(
-        &mut self,
-        handler: &mut dyn Handler,
-        index: u32,
-        bound: usize,
-        until: Time,
-    ) -> bool {
+    /// Lets in clients of one listener, two at least and others while it is not later than `until`.
+    /// Whether it stopped because none was left.
+    pub(super) fn accept(&mut self, handler: &mut dyn Handler, index: u32, until: Time) -> bool {
         let now = self.sockets.now;
         let mut has_asked = false;
-        for count in 0..bound {
-            if count >= ROOM_MIN && monotonic() >= until {
+        for count in 0..ACCEPTED_MAX {
+            if count >= SLICE && monotonic() >= until {
                 return false;
             }
             let is_full = !self.has_place();
@@ -197,7 +191,7 @@ impl Driver {
         for index in 0..self.listeners.len() {
             if self.listeners[index].is_some()
                 && self.may_accept()
-                && self.accept(handler, index as u32, CLOSING_MAX, Time::NEVER)
+                && self.accept(handler, index as u32, Time::NEVER)
                 && let Some((listener, _)) = self.listeners[index].take()
             {
                 // Others may have the same socket, which epoll would go on telling of.

@@ -82,10 +82,10 @@ fn sums_by<T, const N: usize>(
     samples
 }
 
-pub(super) fn histogram_sums<T, const SHIFT: u32, const BUCKETS: usize>(
+pub(super) fn histogram_sums<T, const SHIFT: u32, const BUCKETS: usize, const FINE: u32>(
     all: &ByLabels<T>,
     scale: f64,
-    figure: impl Fn(&T) -> &Histogram<SHIFT, BUCKETS>,
+    figure: impl Fn(&T) -> &Histogram<SHIFT, BUCKETS, FINE>,
 ) -> Vec<Sample<HistogramSum>> {
     all.iter()
         .map(|(labels, metrics)| {
@@ -266,6 +266,9 @@ impl Metrics {
         to.gauges("loop_busy_seconds", "Time the event loop has worked", busy)?;
         let total = gauges(sums(w, |m| &m.total_ns), NANOSECOND);
         to.gauges("loop_seconds", "Time the event loop has run", total)?;
+        let turns = histogram_sums(w, NANOSECOND, |m| &m.turns);
+        let help = "From a turn of the event loop's first event to its end";
+        to.histograms("loop_turn_seconds", help, turns)?;
         let utilisation = (self.workers.iter().enumerate())
             .map(|(index, m)| {
                 let (busy, total) = (m.busy_ns.get() as f64, m.total_ns.get().max(1) as f64);

@@ -34,6 +34,7 @@ impl World {
     /// Tells the server what is ready. There may be more than a turn takes: what is left is told of
     /// first in the next. Up to when all that came is told of.
     pub(crate) fn report(&mut self, handler: &mut dyn Handler) -> Time {
+        self.is_dear = self.chance(self.net.dear);
         let mut ready = std::mem::take(&mut self.ready);
         for index in (self.left + 1..ready.len()).rev() {
             ready.swap(index, self.left + self.dice.below(index + 1 - self.left));
@@ -287,7 +288,9 @@ impl Port for World {
         }
         self.links[link].active = self.now;
         let (each, kilobyte) = self.net.send_cost;
-        self.turn_until = self.turn_until.max(self.now) + each + kilobyte * taken as u64 / 1000;
+        let cost = each + kilobyte * taken as u64 / 1000;
+        let times = if self.is_dear { DEAR } else { 1 };
+        self.turn_until = self.turn_until.max(self.now) + times * cost;
         self.note("sent", link as u64, taken as u64);
         self.mix_bytes(&bytes[..taken]);
         if taken < bytes.len() {
@@ -380,5 +383,10 @@ impl Port for World {
         WallClock {
             unix_seconds: 1_768_478_400 + self.now / SECOND,
         }
+    }
+
+    /// What was sent in the turn has taken its time.
+    fn clock(&self, _: Time) -> Time {
+        Time::from_nanos(self.now.max(self.turn_until))
     }
 }
