@@ -125,7 +125,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=int, default=10, help="of each turn")
     parser.add_argument("--sessions", type=int, default=64)
-    parser.add_argument("--cpus", type=int, nargs=2, default=[0, 1], help="the server's, the others'")
+    parser.add_argument("--cpus", type=int, nargs=2, default=[0, 1], help="the server and the rest")
     parser.add_argument("--json", help="a file for all that was measured")
     parser.add_argument("load", nargs="*", help="more flags of `rhythm load`, behind --")
     args = parser.parse_args()
