@@ -16,6 +16,8 @@ mod check;
 mod conform;
 mod device;
 mod doctor;
+#[cfg(test)]
+mod documented;
 mod ending;
 mod flags;
 mod folder;

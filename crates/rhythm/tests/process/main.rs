@@ -34,6 +34,7 @@ mod sessions;
 mod site;
 mod sqlite;
 mod tls;
+mod traces;
 mod transactions;
 mod tutorial;
 mod unix;

@@ -5,8 +5,11 @@ use super::postgres::database::{Database, PASSWORD};
 use super::server::{Answer, Client, NEVER, Server};
 use super::site::check;
 use super::sqlite::get;
+use super::tls;
+use rhythm_etcd::testing::free_places;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,8 +49,13 @@ pub(crate) struct Visitor {
 
 impl Visitor {
     pub(crate) fn new(server: &Server) -> Visitor {
+        Visitor::by(server.client())
+    }
+
+    /// One who comes by a connection.
+    fn by(client: Client) -> Visitor {
         Visitor {
-            client: server.client(),
+            client,
             cookies: Vec::new(),
         }
     }
@@ -88,7 +96,7 @@ impl Visitor {
 }
 
 /// The shop as it is at the end.
-fn shop(test: &str) -> PathBuf {
+pub(crate) fn shop(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = fs::remove_dir_all(&folder);
     let mut sections = 0;
@@ -189,6 +197,73 @@ fn the_shop_of_the_tutorial_sells_tea() {
         "{all}"
     );
     assert!(all.ends_with("\"count\":3}"), "{all}");
+}
+
+/// The commands that a section has one type, each in a line.
+fn typed(heading: &str) -> Vec<String> {
+    let start = format!("\n## {heading}\n");
+    let (_, section) = TUTORIAL.split_once(&start).expect("a section");
+    let (section, _) = section.split_once("\n## ").expect("others follow");
+    let joined = section.replace("\\\n      ", "");
+    let lines = joined.lines().filter_map(|line| line.strip_prefix("    "));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn under_https_the_shop_is_shown_to_who_is_told_whom_to_believe() {
+    let above = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tutorial_https");
+    // What an earlier run has left.
+    let _ = fs::remove_dir_all(&above);
+    let folder = shop("tutorial_https/shop");
+    let typed = typed("Under HTTPS");
+    let [certificate, serve, asks @ ..] = &typed[..] else {
+        panic!("{typed:?}");
+    };
+    let program = Path::new(env!("CARGO_BIN_EXE_rhythm"));
+    let path = std::env::var("PATH").unwrap_or_default();
+    let programs = program.parent().expect("a folder").display();
+    let run = |line: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).current_dir(&above);
+        shell.env("PATH", format!("{programs}:{path}"));
+        let output = shell
+            .env("no_proxy", "*")
+            .output()
+            .expect("there is a shell");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    run(certificate);
+    let sealed = free_places(1)[0];
+    let serve = serve.replace("8443", &sealed.port().to_string());
+    let flags = serve.strip_prefix("rhythm serve shop ").expect("it serves");
+    // The server is started elsewhere.
+    let flags = flags
+        .split_whitespace()
+        .map(|flag| match flag.strip_prefix("tls/") {
+            Some(file) => above.join("tls").join(file).display().to_string(),
+            None => flag.to_owned(),
+        });
+    let flags: Vec<String> = flags.collect();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let server = Server::start(&folder, &flags);
+    let shown = asks.iter().map(|ask| {
+        assert!(ask.starts_with("curl "), "{ask}");
+        let plain = ask.replace("8080", &server.address.port().to_string());
+        run(&plain.replace("8443", &sealed.port().to_string()))
+    });
+    let shown: Vec<String> = shown.collect();
+    assert_eq!(shown.len(), 2);
+    assert!(shown[0].contains("\">Assam</a>, 4.50 EUR"), "{}", shown[0]);
+    assert!(shown[1].contains("Strong &amp; malty."), "{}", shown[1]);
+    // Who does not follow sees nothing in the clear.
+    assert_eq!(get(&server, "/").0, 308);
+    let mut visitor = Visitor::by(tls::client(sealed, &above.join("tls/cert.pem")));
+    let put = visitor.send("/teas/1", "/basket", "tea=1&packets=2");
+    assert_eq!(put.location.as_deref(), Some("/basket"));
+    let basket = visitor.ask("GET", "/basket", "").body;
+    assert!(basket.contains("<td>2</td><td>9.00 EUR</td>"), "{basket}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! here: clients that there are want an async runtime.
 
 use crate::server::NEVER;
+use base64::Engine;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use std::fs;
@@ -171,6 +172,34 @@ impl Browser {
             "Emulation.setDeviceMetricsOverride",
             &json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}),
         );
+    }
+
+    /// Is of somebody who likes pages dark, or light.
+    pub(crate) fn prefer(&self, scheme: &str) {
+        let feature = json!({"name": "prefers-color-scheme", "value": scheme});
+        self.devtools(
+            "Emulation.setEmulatedMedia",
+            &json!({"features": [feature]}),
+        );
+    }
+
+    /// Takes a picture (PNG) of the whole page at this width, and gives its height.
+    pub(crate) fn picture(&self, width: u32, path: &Path) -> u32 {
+        self.resize(width, 800);
+        let height = self.run("return document.documentElement.scrollHeight");
+        let height = height.as_u64().and_then(|height| height.try_into().ok());
+        let height = height.expect("it has a height");
+        self.resize(width, height);
+        // What is not painted yet is blank in it.
+        self.run(
+            "return new Promise((done) => \
+                 requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 500))))",
+        );
+        let told = self.devtools("Page.captureScreenshot", &json!({"format": "png"}));
+        let text = told["data"].as_str().expect("a picture");
+        let bytes = base64::engine::general_purpose::STANDARD.decode(text);
+        fs::write(path, bytes.expect("it is in base64")).expect("a file can be written");
+        height
     }
 
     /// A command of Chromium's own.

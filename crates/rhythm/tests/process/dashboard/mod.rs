@@ -3,6 +3,8 @@
 //! Needs Debian's `chromium` and `chromium-driver`; each test has a browser of its own.
 
 mod browser;
+mod kv;
+mod seen;
 
 use super::redis::Keeper;
 use super::server::{NEVER, Server, service};

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""What it costs a server to be watched: CPU a request with nobody watching, with a dashboard that
+is polled each second, and with traces of 1 % of the requests and a collector that swallows them.
+
+The three take turns, so that what else the machine does falls on all of them; a turn's CPU time is
+that of all threads of the server's process, its requests are those that it has counted meanwhile.
+One processor has the server, another the load, the poller and the collector.
+"""
+
+import argparse
+import json
+import os
+import re
+import socket
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Collector(BaseHTTPRequestHandler):
+    """Takes spans, and keeps nothing but how many bytes came."""
+
+    swallowed = 0
+
+    def do_POST(self):
+        Collector.swallowed += len(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_):
+        pass
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+class Server:
+    """`rhythm serve` with one worker, on the first processor."""
+
+    def __init__(self, args, flags):
+        ports = [free_port(), free_port()]
+        self.url, self.admin = (f"http://127.0.0.1:{port}" for port in ports)
+        places = zip(("--listen", "--admin"), (f"127.0.0.1:{port}" for port in ports))
+        command = [args.rhythm, "serve", args.service, "--workers", "1", *flags]
+        self.log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            command + [word for place in places for word in place],
+            preexec_fn=lambda: os.sched_setaffinity(0, {args.cpus[0]}),
+            stderr=self.log,
+        )
+        deadline = time.monotonic() + 60
+        while not self.is_ready():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.log.seek(0)
+                raise SystemExit(f"{command} does not serve: {self.log.read().decode()}")
+            time.sleep(0.1)
+
+    def is_ready(self):
+        try:
+            return OPEN.open(self.admin + "/readyz").status == 200
+        except OSError:
+            return False
+
+    def cpu_time(self):
+        """Seconds, of all threads; to a nanosecond where the kernel tells it."""
+        tasks = f"/proc/{self.process.pid}/task"
+        times = (open(f"{tasks}/{task}/schedstat").read() for task in os.listdir(tasks))
+        return sum(int(told.split()[0]) for told in times) / 1e9
+
+    def counted(self):
+        """Requests for pages since the start."""
+        told = OPEN.open(self.admin + "/metrics").read().decode()
+        return sum(map(int, re.findall(r"^rhythm_requests_total\{.*\} (\d+)", told, re.M)))
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def poll(server, is_over, polls):
+    while not is_over.wait(1):
+        polls.append(len(OPEN.open(server.admin + "/dashboard.json").read()))
+
+
+def turn(args, server, is_polled):
+    """Microseconds of CPU a request while it is loaded for a while, and what else was seen."""
+    command = [args.rhythm, "load", server.url, "--sessions", str(args.sessions)]
+    command += ["--duration", f"{args.seconds}s", *args.load]
+    is_over, polls, swallowed = threading.Event(), [], Collector.swallowed
+    poller = threading.Thread(target=poll, args=(server, is_over, polls))
+    cpu, counted = server.cpu_time(), server.counted()
+    if is_polled:
+        poller.start()
+    load = subprocess.run(command, capture_output=True, text=True)
+    is_over.set()
+    if is_polled:
+        poller.join()
+    # What is on its way to the collector is part of what it costs.
+    time.sleep(1.5)
+    cpu, counted = server.cpu_time() - cpu, server.counted() - counted
+    if load.returncode != 0:
+        raise SystemExit(f"{command}: {load.stdout}{load.stderr}")
+    return {
+        "cpu_us": cpu / counted * 1e6,
+        "requests": counted,
+        "polls": len(polls),
+        "collected_bytes": Collector.swallowed - swallowed,
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rhythm", default="target/release/rhythm")
+    parser.add_argument("--service", default="services/banking")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=int, default=10, help="of each turn")
+    parser.add_argument("--sessions", type=int, default=64)
+    parser.add_argument("--cpus", type=int, nargs=2, default=[0, 1], help="the server and the rest")
+    parser.add_argument("--json", help="a file for all that was measured")
+    parser.add_argument("load", nargs="*", help="more flags of `rhythm load`, behind --")
+    args = parser.parse_args()
+    os.sched_setaffinity(0, {args.cpus[1]})
+    collector = ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=collector.serve_forever, daemon=True).start()
+    traces = ["--otlp", f"http://127.0.0.1:{collector.server_port}", "--trace-sample", "1%"]
+    servers = []
+    try:
+        servers += [Server(args, []), Server(args, traces)]
+        ways = {"off": (servers[0], False), "polled": (servers[0], True)}
+        ways["traced 1 %"] = (servers[1], False)
+        # What is loaded first has cold caches; it is not counted.
+        for server in servers:
+            turn(args, server, False)
+        seen = {way: [] for way in ways}
+        for number in range(args.rounds):
+            order = list(ways.items())
+            shift = number % len(order)
+            for way, (server, is_polled) in order[shift:] + order[:shift]:
+                seen[way].append(turn(args, server, is_polled))
+    finally:
+        for server in servers:
+            server.end()
+    costs = {way: [it["cpu_us"] for it in turns] for way, turns in seen.items()}
+    # Neighbors in time are compared.
+    ratios = {
+        way: statistics.median(us / off for us, off in zip(costs[way], costs["off"]))
+        for way in costs
+    }
+    print(f"| way | CPU us a request | from, to | of off | requests | polls | spans, bytes |")
+    print("|---|---|---|---|---|---|---|")
+    for way, turns in seen.items():
+        us = costs[way]
+        totals = [sum(it[key] for it in turns) for key in ("requests", "polls", "collected_bytes")]
+        print(
+            f"| {way} | {statistics.median(us):.2f} | {min(us):.2f}, {max(us):.2f} "
+            f"| {ratios[way]:.4f} | {' | '.join(map(str, totals))} |"
+        )
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump({"arguments": vars(args), "turns": seen}, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
