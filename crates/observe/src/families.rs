@@ -23,9 +23,9 @@ pub struct HistogramSum {
 
 impl HistogramSum {
     /// Adds one whose values are in units of this scale.
-    pub fn add<const SHIFT: u32, const BUCKETS: usize>(
+    pub fn add<const SHIFT: u32, const BUCKETS: usize, const FINE: u32>(
         &mut self,
-        more: &Histogram<SHIFT, BUCKETS>,
+        more: &Histogram<SHIFT, BUCKETS, FINE>,
         scale: f64,
     ) {
         self.sum += more.sum() as f64 * scale;
@@ -58,13 +58,16 @@ impl HistogramSum {
     }
 }
 
-/// Its first bucket and those that have values, each with its upper bound (null: there is none) and
-/// their number. The lower bound is half of it, or, of the first bucket, 0.
+/// Those of its buckets that have values: each one's upper bound (null: there is none), their
+/// number, and its lower bound.
 impl Serialize for HistogramSum {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let all = self.buckets.iter().enumerate();
-        let told = all.filter(|(index, (_, count))| *index == 0 || *count > 0);
-        to.collect_seq(told.map(|(_, (bound, count))| (bound.is_finite().then_some(bound), count)))
+        let lower = std::iter::once(0.0).chain(self.buckets.iter().map(|(bound, _)| *bound));
+        let all = self.buckets.iter().zip(lower);
+        let told = all.filter(|((_, count), _)| *count > 0);
+        to.collect_seq(
+            told.map(|((bound, count), lower)| (bound.is_finite().then_some(bound), count, lower)),
+        )
     }
 }
 

@@ -33,7 +33,7 @@ class Figures {
         for (const [index, { label, value, unit }] of figures.entries()) {
             const { number, most, bar } = this.#shown[index];
             const now = samples.number(`${this.#key}/${label}`);
-            show(number, text(now, unit));
+            show(number, value.text ?? text(now, unit));
             if (most !== null) {
                 show(most, ` of ${text(value.share[1], unit)}`);
                 fill(bar, value.share[0] / value.share[1]);
@@ -256,7 +256,7 @@ function shapeOf({ figures, chart, bars, distribution, note, table }) {
         chart && [chart.title, chart.lines.map(([label]) => label)],
         bars?.[0],
         distribution?.[0],
-        note,
+        note !== undefined,
         table?.columns.map(({ label }) => label),
     ];
 }

@@ -3,6 +3,7 @@
 //! Needs Debian's `chromium` and `chromium-driver`; each test has a browser of its own.
 
 mod browser;
+mod others;
 
 use super::redis::Keeper;
 use super::server::{NEVER, Server, service};
@@ -222,7 +223,7 @@ fn figures_are_of_the_last_seconds_whenever_the_page_was_seen_before() {
                      { label: 'half', value: { quantile: [0.5, 'sizes'] } }, \
                  ]; \
                  const panels = [{ id: 'of', parts: [{ figures }] }]; \
-                 samples.add({ at, started: 1, panels, histograms: { sizes: [[1024, count]] } }); \
+                 samples.add({ at, started: 1, panels, histograms: { sizes: [[1024, count, 0]] } }); \
                  return figures.map(({ label }) => samples.number(`of/0/${label}`)); \
              }); \
          })",

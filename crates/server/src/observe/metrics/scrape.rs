@@ -82,10 +82,10 @@ fn sums_by<T, const N: usize>(
     samples
 }
 
-pub(super) fn histogram_sums<T, const SHIFT: u32, const BUCKETS: usize>(
+pub(super) fn histogram_sums<T, const SHIFT: u32, const BUCKETS: usize, const FINE: u32>(
     all: &ByLabels<T>,
     scale: f64,
-    figure: impl Fn(&T) -> &Histogram<SHIFT, BUCKETS>,
+    figure: impl Fn(&T) -> &Histogram<SHIFT, BUCKETS, FINE>,
 ) -> Vec<Sample<HistogramSum>> {
     all.iter()
         .map(|(labels, metrics)| {
@@ -337,6 +337,12 @@ impl Metrics {
             "service_time_seconds",
             "From a cohort's launch to its answers",
             service,
+        )?;
+        let whole = histogram_sums(p, NANOSECOND, |m| &m.whole_time);
+        to.histograms(
+            "request_seconds",
+            "From a request's first byte to the last of its answer that the client's socket took",
+            whole,
         )?;
         let sizes = histogram_sums(p, 1.0, |m| &m.cohort_size);
         to.histograms("cohort_size", "Lanes of the cohorts launched", sizes)?;
