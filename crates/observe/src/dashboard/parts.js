@@ -105,6 +105,8 @@ class Distribution {
     }
 }
 
+// So many letters are on one line.
+const SHORT_MAX = 24;
 const isWords = (value) => value?.text !== undefined || value?.state !== undefined;
 
 class Table {
@@ -184,6 +186,7 @@ class Table {
             cell.className = "words";
             show(shown, word);
         } else {
+            cell.classList.toggle("long", value.text?.length > SHORT_MAX);
             show(cell, value.text ?? text(number(), unit));
         }
     }

@@ -103,7 +103,8 @@ impl Feed {
             .copied()
             .chain(std::iter::repeat(Default::default()));
         let classes = self.classifier.table().classes();
-        let names = classes.map(|class| class.name.clone());
+        // What a server counts of its own pages has no method in front.
+        let names = classes.map(|class| class.name.trim_start().to_owned());
         names.zip(seen).collect()
     }
 

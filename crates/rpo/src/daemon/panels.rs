@@ -29,13 +29,13 @@ pub(super) fn of(told: &Snapshot) -> Dashboard {
         );
     }
     board.panel("setting", "Setting", setting(told));
+    board.panel("records", "What it is told", records(told));
     board.panel("decisions", "Decisions", decisions(told));
     board.panel(
         "classes",
         "Classes of requests",
         vec![classes(told), note()],
     );
-    board.panel("records", "What it is told", records(told));
     board
 }
 

@@ -101,7 +101,11 @@ fn what_trickles_in_and_what_is_not_taken_shows_where_it_took_long() {
         metrics.answers.iter().any(|count| count.get() > 0)
     });
     sleep(Duration::from_millis(150));
-    assert_eq!(whole("unread"), Duration::ZERO, "its client has not taken it");
+    assert_eq!(
+        whole("unread"),
+        Duration::ZERO,
+        "its client has not taken it"
+    );
     assert_eq!(lazy.response(false).status, 200);
     eventually("it is counted", || !whole("unread").is_zero());
     assert!(whole("unread") >= Duration::from_millis(140));

@@ -25,7 +25,8 @@ fn open(admin: &str, test: &str) -> Browser {
         thread::sleep(Duration::from_millis(20));
     }
     browser.open(&format!("http://{admin}/"));
-    browser.until_shown("#contents", " ");
+    let is_shown = "return document.querySelector('main > section') !== null";
+    browser.until(is_shown, |told| *told == true);
     browser
 }
 
@@ -174,6 +175,8 @@ fn a_monitor_and_an_agent_show_the_rack() {
         &of_monitor,
         "--state",
         &state,
+        "--dead-after",
+        "60s",
     ];
     let _monitor = Venice::start(folder.path(), &args);
     let browser = open(&of_monitor, "dashboard_venice");
