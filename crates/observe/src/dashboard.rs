@@ -17,7 +17,7 @@
 
 mod panels;
 
-pub use panels::{Chart, Column, Dashboard, Figure, Panel, Part, Table, Unit, Value};
+pub use panels::{Chart, Column, Dashboard, Figure, Panel, Part, Shows, Table, Unit, Value};
 
 use crate::admin::Told;
 

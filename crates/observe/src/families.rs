@@ -58,13 +58,16 @@ impl HistogramSum {
     }
 }
 
-/// Its first bucket and those that have values, each with its upper bound (null: there is none) and
-/// their number. The lower bound is half of it, or, of the first bucket, 0.
+/// Those of its buckets that have values: each one's upper bound (null: there is none), their
+/// number, and its lower bound.
 impl Serialize for HistogramSum {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let all = self.buckets.iter().enumerate();
-        let told = all.filter(|(index, (_, count))| *index == 0 || *count > 0);
-        to.collect_seq(told.map(|(_, (bound, count))| (bound.is_finite().then_some(bound), count)))
+        let lower = std::iter::once(0.0).chain(self.buckets.iter().map(|(bound, _)| *bound));
+        let all = self.buckets.iter().zip(lower);
+        let told = all.filter(|((_, count), _)| *count > 0);
+        to.collect_seq(
+            told.map(|((bound, count), lower)| (bound.is_finite().then_some(bound), count, lower)),
+        )
     }
 }
 

@@ -31,8 +31,8 @@ impl Count {
     }
 }
 
-/// Counts by power of two: the first bucket holds values up to `1 << SHIFT`, each doubling of that
-/// has `1 << FINE` buckets of one width, and the last holds all others.
+/// Counts by power of two, each of which has `1 << FINE` buckets of one width: the first holds
+/// values up to `1 << SHIFT`, the last all that no other does.
 #[derive(Debug)]
 pub struct Histogram<const SHIFT: u32, const BUCKETS: usize, const FINE: u32 = 0> {
     buckets: [Count; BUCKETS],
@@ -41,6 +41,8 @@ pub struct Histogram<const SHIFT: u32, const BUCKETS: usize, const FINE: u32 = 0
 
 /// Of times in nanoseconds: 1 us to 67 s.
 pub type TimeHistogram = Histogram<10, 28>;
+/// The same, with two buckets a power of two: for times of which people ask percentiles.
+pub type FineTimeHistogram = Histogram<10, 54, 1>;
 /// Of a loop's turns in nanoseconds: 16 us to 17 ms, four to a doubling.
 pub type TurnHistogram = Histogram<14, 42, 2>;
 /// Of cohort sizes: 1 to 65536, the most that `cohort.size` may be.
@@ -61,16 +63,18 @@ impl<const SHIFT: u32, const BUCKETS: usize, const FINE: u32> Histogram<SHIFT, B
     /// Counts a value, `times` times.
     #[inline]
     pub fn record(&self, value: u64, times: u64) {
+        const { assert!(FINE <= SHIFT, "a bucket is one wide at least") };
+        // A bound is in the bucket below it.
         let below = value.saturating_sub(1);
         let bucket = match below >> SHIFT {
             0 => 0,
-            times => {
-                let doublings = times.ilog2();
-                let part = (below >> (SHIFT + doublings - FINE)) as usize & ((1 << FINE) - 1);
-                (1 + ((doublings as usize) << FINE) + part).min(BUCKETS - 1)
+            above => {
+                let power = above.ilog2();
+                let part = (below >> (power + SHIFT - FINE)) as usize & ((1 << FINE) - 1);
+                1 + ((power as usize) << FINE) + part
             }
         };
-        self.buckets[bucket].add(times);
+        self.buckets[bucket.min(BUCKETS - 1)].add(times);
         self.sum.add(value.saturating_mul(times));
     }
 
@@ -78,15 +82,14 @@ impl<const SHIFT: u32, const BUCKETS: usize, const FINE: u32> Histogram<SHIFT, B
     /// last) and how many values lie in its bucket.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         self.buckets.iter().enumerate().map(|(index, count)| {
-            let bound = if index + 1 == BUCKETS {
-                f64::INFINITY
-            } else {
-                let (doublings, part) = match index.checked_sub(1) {
-                    Some(beyond) => (beyond >> FINE, beyond % (1 << FINE) + 1),
-                    None => (0, 0),
-                };
-                let least = 1u64 << (SHIFT as usize + doublings);
-                (least + (least >> FINE) * part as u64) as f64
+            let bound = match index.checked_sub(1) {
+                _ if index + 1 == BUCKETS => f64::INFINITY,
+                None => (1u64 << SHIFT) as f64,
+                Some(above) => {
+                    let part = (above & ((1 << FINE) - 1)) + 1;
+                    let base = 1u64 << (SHIFT as usize + (above >> FINE));
+                    (base + ((base >> FINE) * part as u64)) as f64
+                }
             };
             (bound, count.get())
         })
@@ -112,6 +115,32 @@ mod tests {
         assert_eq!(counts[..4], [2, 1, 2, 1]);
         // The largest cohort has a bound; what is larger has none.
         assert_eq!(counts[15..], [0, 1, 1]);
+        let bounds = histogram.buckets().map(|(bound, _)| bound);
+        assert!(bounds.take(4).eq([1.0, 2.0, 4.0, 8.0]));
+    }
+
+    #[test]
+    fn fine_buckets_halve_each_power_of_two() {
+        let told = |value| {
+            let histogram = FineTimeHistogram::default();
+            histogram.record(value, 1);
+            let mut buckets = histogram.buckets();
+            buckets.find_map(|(bound, count)| (count > 0).then_some(bound))
+        };
+        for (value, bound) in [
+            (0, 1024.0),
+            (1024, 1024.0),
+            (1025, 1536.0),
+            (1536, 1536.0),
+            (1537, 2048.0),
+            (2048, 2048.0),
+            (2049, 3072.0),
+            (1 << 36, (1u64 << 36) as f64),
+            ((1 << 36) + 1, f64::INFINITY),
+            (u64::MAX, f64::INFINITY),
+        ] {
+            assert_eq!(told(value), Some(bound), "{value}");
+        }
     }
 
     #[test]

@@ -25,4 +25,6 @@ pub mod hangs;
 pub mod process;
 
 pub use families::{HistogramSum, NANOSECOND, Sample, Writer, encode};
-pub use figures::{Count, Histogram, SizeHistogram, TimeHistogram, TurnHistogram};
+pub use figures::{
+    Count, FineTimeHistogram, Histogram, SizeHistogram, TimeHistogram, TurnHistogram,
+};

@@ -3,7 +3,7 @@
 
 use rhythm_rpo::classifier::Classifier;
 use rhythm_rpo::cpus::CpuSet;
-use rhythm_rpo::daemon::{self, Parts, State};
+use rhythm_rpo::daemon::{self, Parts, State, Status};
 use rhythm_rpo::policy::Fixed;
 use rhythm_rpo::setting::Setting;
 use rhythm_rpo::switcher::{Affinity, Switcher};
@@ -37,6 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         counting: Vec::new(),
         hardware: None,
         only_watches: false,
+        told: Status::default(),
         datagrams: Vec::new(),
         state: Some((file, guardian)),
         admin: None,

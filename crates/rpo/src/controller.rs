@@ -4,7 +4,7 @@
 //! holds from [`Controller::switched`] on, which whoever switches calls when it is done, and again
 //! with the setting in force where it failed.
 
-use crate::policy::{Decision, Event, Load, Policy};
+use crate::policy::{Decision, Event, Load, Outlook, Policy};
 use crate::{ClassId, Setting};
 use std::time::Duration;
 
@@ -113,6 +113,12 @@ impl Controller {
     #[must_use]
     pub fn explain(&self) -> String {
         self.policy.explain()
+    }
+
+    /// What the policy expects of the setting in force, where it learns and has learned.
+    #[must_use]
+    pub fn outlook(&self) -> Option<Outlook> {
+        self.policy.outlook()
     }
 
     fn tell(&mut self, event: &Event, now: Duration) -> Option<Decision> {

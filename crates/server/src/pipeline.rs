@@ -228,7 +228,8 @@ impl Pipeline {
     /// The start of every event: what time it is.
     fn begin(&mut self, port: &mut dyn Port, now: Time) {
         self.turn.event(now);
-        (self.responder).begin(port.wall_clock().unix_seconds, now);
+        let unix_seconds = port.wall_clock().unix_seconds;
+        self.responder.begin(&self.clients, unix_seconds, now);
     }
 
     /// What must hold whenever no event is being handled, for tests and the simulator.

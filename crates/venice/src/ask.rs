@@ -1,5 +1,7 @@
 //! How the admin listener's thread asks another one.
 
+use rhythm_observe::admin::Told;
+use rhythm_observe::dashboard::{self, Dashboard};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ pub(crate) enum Asked {
     Ready,
     Status,
     Metrics,
+    Dashboard,
 }
 
 impl Asked {
@@ -23,9 +26,25 @@ impl Asked {
             b"/readyz" => Some(Asked::Ready),
             b"/status" => Some(Asked::Status),
             b"/metrics" => Some(Asked::Metrics),
+            b"/dashboard.json" => Some(Asked::Dashboard),
             _ => None,
         }
     }
+}
+
+/// What is told at a path of the dashboard's, if it is one: who does not answer is shown so.
+pub(crate) fn page(
+    path: &[u8],
+    server: &'static str,
+    board: Result<Dashboard, &str>,
+) -> Option<Told> {
+    dashboard::tell(path, || {
+        board.unwrap_or_else(|ailment| {
+            let mut board = Dashboard::new(server, env!("CARGO_PKG_VERSION"), "ailing");
+            board.alarm(format!("{ailment}: see the log"));
+            board
+        })
+    })
 }
 
 /// Has `send` take the question to a thread, and waits for its answer.

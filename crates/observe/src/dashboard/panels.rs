@@ -4,7 +4,9 @@ use crate::families::{HistogramSum, NANOSECOND};
 use crate::process;
 use rhythm_net::clock;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// All that is shown at one time.
 #[derive(Debug, Serialize)]
@@ -28,6 +30,12 @@ pub struct Dashboard {
     panels: Vec<Panel>,
     /// What quantiles and distributions are made of, by a name.
     histograms: BTreeMap<String, HistogramSum>,
+}
+
+/// Something beside a server, in its process, that the server's dashboard shows, too.
+pub trait Shows: Send + Sync + fmt::Debug {
+    /// Adds its panels, as it is now.
+    fn show(&self, board: &mut Dashboard);
 }
 
 /// A part of the page with a heading.
@@ -56,7 +64,38 @@ pub enum Part {
     /// A row for each of several things.
     Table(Table),
     /// What helps to understand what is above.
-    Note(&'static str),
+    Note(Cow<'static, str>),
+}
+
+impl Part {
+    /// Lines over the last minutes: what is shown, of what, and each one's name and value.
+    pub fn chart<'a>(
+        title: &'static str,
+        unit: Unit,
+        lines: impl IntoIterator<Item = (&'a str, Value)>,
+    ) -> Part {
+        let lines = lines.into_iter();
+        let lines = lines
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        Part::Chart(Chart { title, unit, lines })
+    }
+
+    /// A table: what it is of, its columns' headings and units, its rows, and what is said where
+    /// there are none.
+    pub fn table<const N: usize>(
+        caption: impl Into<String>,
+        columns: [(&'static str, Unit); N],
+        rows: Vec<Vec<Value>>,
+        empty: &'static str,
+    ) -> Part {
+        Part::Table(Table {
+            caption: caption.into(),
+            columns: columns.map(|(label, unit)| Column { label, unit }).into(),
+            rows,
+            empty,
+        })
+    }
 }
 
 /// One figure.
@@ -112,6 +151,13 @@ pub struct Column {
     pub label: &'static str,
     /// Of what its cells are.
     pub unit: Unit,
+}
+
+impl Value {
+    /// So much now, where that is known.
+    pub fn known(value: Option<f64>) -> Value {
+        value.map_or_else(|| Value::Text("\u{2013}".to_owned()), Value::Now)
+    }
 }
 
 /// What the page makes of a value.
@@ -216,8 +262,8 @@ mod tests {
         board.panel("toys", "Toys", vec![Part::Figures(figures)]);
         board.alarm("<b>".to_owned());
         let told: serde_json::Value = serde_json::from_str(&board.json()).expect("JSON");
-        // Buckets without a value are left out, but for the first; the last has no bound.
-        let buckets = serde_json::json!([[0.5, 0], [2.0, 5], [null, 1]]);
+        // Buckets without a value are left out; the last has no bound.
+        let buckets = serde_json::json!([[2.0, 5, 1.0], [null, 1, 32_768.0]]);
         assert_eq!(told["histograms"]["sizes"], buckets);
         let figure = serde_json::json!({
             "label": "Size", "value": {"quantile": [0.5, "sizes"]}, "unit": "count",

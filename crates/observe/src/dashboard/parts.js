@@ -33,7 +33,7 @@ class Figures {
         for (const [index, { label, value, unit }] of figures.entries()) {
             const { number, most, bar } = this.#shown[index];
             const now = samples.number(`${this.#key}/${label}`);
-            show(number, text(now, unit));
+            show(number, value.text ?? text(now, unit));
             if (most !== null) {
                 show(most, ` of ${text(value.share[1], unit)}`);
                 fill(bar, value.share[0] / value.share[1]);
@@ -105,6 +105,8 @@ class Distribution {
     }
 }
 
+// So many letters are on one line.
+const SHORT_MAX = 24;
 const isWords = (value) => value?.text !== undefined || value?.state !== undefined;
 
 class Table {
@@ -184,6 +186,7 @@ class Table {
             cell.className = "words";
             show(shown, word);
         } else {
+            cell.classList.toggle("long", value.text?.length > SHORT_MAX);
             show(cell, value.text ?? text(number(), unit));
         }
     }
@@ -256,7 +259,7 @@ function shapeOf({ figures, chart, bars, distribution, note, table }) {
         chart && [chart.title, chart.lines.map(([label]) => label)],
         bars?.[0],
         distribution?.[0],
-        note,
+        note !== undefined,
         table?.columns.map(({ label }) => label),
     ];
 }

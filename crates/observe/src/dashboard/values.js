@@ -77,7 +77,6 @@ export class Samples {
     }
 
     // How many values came to each bucket of a histogram: [upper bound, number, lower bound] each.
-    // The first of all, whose lower bound is 0, is always told; each other's is half of its upper.
     distribution(name, justNow = false) {
         const pair = this.#between(justNow);
         if (pair === undefined) {
@@ -85,8 +84,8 @@ export class Samples {
         }
         const before = new Map(pair[1].histograms[name] ?? []);
         const buckets = pair[0].histograms[name] ?? [];
-        const more = buckets.map(([bound, count], index) => [
-            bound, count - (before.get(bound) ?? 0), index === 0 ? 0 : bound / 2,
+        const more = buckets.map(([bound, count, lower]) => [
+            bound, count - (before.get(bound) ?? 0), lower,
         ]);
         return more.filter(([, count]) => count > 0);
     }

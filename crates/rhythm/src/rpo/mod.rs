@@ -13,7 +13,7 @@ use rhythm_net::signal::{self, Signal};
 use rhythm_net::{ListenOptions, Listener};
 use rhythm_rpo::classifier::{derive, log};
 use rhythm_rpo::cpus::CpuSet;
-use rhythm_rpo::daemon::{self, Hardware, Lock, Parts, PutBack, State, StateError};
+use rhythm_rpo::daemon::{self, Hardware, Lock, Parts, PutBack, State, StateError, Status};
 use rhythm_rpo::probe::{Probed, probe};
 use rhythm_rpo::switcher::Switcher;
 use rhythm_rpo::topology::{SYSFS, Topology};
@@ -260,6 +260,7 @@ fn parts(
         rings: options.rings().to_vec(),
         counting: Vec::new(),
         only_watches: state.is_none(),
+        told: Status::default(),
         datagrams: options.sockets()?,
         state,
         admin: match options.admin {

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use rhythm_rpo::classifier::Classifier;
 use rhythm_rpo::collector::{Counting, Totals};
 use rhythm_rpo::cpus::CpuSet;
-use rhythm_rpo::daemon::{self, Parts};
+use rhythm_rpo::daemon::{self, Parts, Status};
 use rhythm_rpo::policy::{Fixed, Learned, LearnedSettings, Policy, Watching};
 use rhythm_rpo::setting::Setting;
 use rhythm_rpo::switcher::{Dry, Restore, SwitchError, Switcher};
@@ -132,6 +132,8 @@ pub(crate) fn start(
             full,
         }),
     };
+    let told = Status::default();
+    metrics.show_beside(Box::new(told.clone()));
     let parts = Parts {
         switcher,
         fewer,
@@ -144,6 +146,7 @@ pub(crate) fn start(
         // The server is no one to watch everybody who runs on its CPUs.
         hardware: None,
         only_watches,
+        told: told.clone(),
         state: None,
         admin,
     };

@@ -22,7 +22,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 const CLIENTS: usize = 3;
 const KEYS: u64 = 20;
 
-struct Nodes {
+pub(crate) struct Nodes {
     folder: PathBuf,
     clients: Vec<SocketAddr>,
     children: Vec<Option<Child>>,
@@ -30,7 +30,7 @@ struct Nodes {
 
 impl Nodes {
     /// Starts all nodes, for the first time.
-    fn start(test: &str) -> Nodes {
+    pub(crate) fn start(test: &str) -> Nodes {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
         // Of an earlier run.
         let _ = fs::remove_dir_all(&folder);
@@ -54,7 +54,7 @@ impl Nodes {
         nodes
     }
 
-    fn begin(&mut self, node: usize, flags: &[&str]) {
+    pub(crate) fn begin(&mut self, node: usize, flags: &[&str]) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
         command.args(["kv", "keyspace"]);
         command.arg(self.folder.join("keyspace.toml"));
@@ -64,7 +64,7 @@ impl Nodes {
         self.children[node] = Some(child.expect("it starts"));
     }
 
-    fn kill(&mut self, node: usize) {
+    pub(crate) fn kill(&mut self, node: usize) {
         if let Some(mut child) = self.children[node].take() {
             child.kill().expect("it is there");
             child.wait().expect("it ends");
@@ -102,7 +102,7 @@ impl Nodes {
     }
 
     /// Waits until most nodes agree on who leads, and says who.
-    fn leader(&self) -> usize {
+    pub(crate) fn leader(&self) -> usize {
         let start = Instant::now();
         loop {
             let told = (0..3).filter_map(|node| {

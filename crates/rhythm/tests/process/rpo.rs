@@ -31,7 +31,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// A folder of the test's own, empty.
-fn folder(test: &str) -> PathBuf {
+pub(crate) fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("rpo-{test}"));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder can be made");
@@ -58,10 +58,10 @@ fn cpus_of(own: u32) -> Vec<Vec<usize>> {
 }
 
 /// A process that does nothing, and has a child that does nothing.
-struct Idle(Child);
+pub(crate) struct Idle(pub(crate) Child);
 
 impl Idle {
-    fn start() -> Idle {
+    pub(crate) fn start() -> Idle {
         let script = "sleep 300 & read end; kill $!";
         let mut shell = Command::new("sh");
         let started = shell.args(["-c", script]).stdin(Stdio::piped()).spawn();
@@ -83,7 +83,7 @@ impl Drop for Idle {
 }
 
 /// The CPUs of this process, where there are two at least.
-fn all_cpus() -> Option<Vec<usize>> {
+pub(crate) fn all_cpus() -> Option<Vec<usize>> {
     let set = sched_getaffinity(None).expect("it runs");
     let all: Vec<usize> = (0..CpuSet::MAX_CPU)
         .filter(|&cpu| set.is_set(cpu))
@@ -96,7 +96,7 @@ fn all_cpus() -> Option<Vec<usize>> {
 }
 
 /// A controller's process; killed when dropped.
-struct Controller {
+pub(crate) struct Controller {
     child: Child,
     log: Arc<Mutex<Vec<String>>>,
     socket: PathBuf,
@@ -105,7 +105,7 @@ struct Controller {
 
 impl Controller {
     /// Of the paper's rule and classes, in a folder, with more flags.
-    fn start(folder: &Path, fewer: usize, flags: &[&str]) -> Controller {
+    pub(crate) fn start(folder: &Path, fewer: usize, flags: &[&str]) -> Controller {
         let (socket, state) = (folder.join("rpo.sock"), folder.join("state"));
         let mut child = Command::new(env!("CARGO_BIN_EXE_rhythm"))
             .args([
@@ -151,10 +151,19 @@ impl Controller {
         found.expect("it was said")
     }
 
-    fn ask(&self) -> Output {
+    /// Where its admin listener is.
+    pub(crate) fn admin(&self) -> String {
         let line = self.said("admin=");
         let (_, address) = line.split_once("admin=").expect("it was said");
-        let address = address.split_whitespace().next().expect("an address");
+        address
+            .split_whitespace()
+            .next()
+            .expect("an address")
+            .to_owned()
+    }
+
+    fn ask(&self) -> Output {
+        let address = &self.admin();
         let status = Command::new(env!("CARGO_BIN_EXE_rhythm"))
             .args(["rpo", "status", address])
             .output();
@@ -177,7 +186,7 @@ impl Controller {
         sender.send(text.as_bytes()).expect("it has room");
     }
 
-    fn heavy(&self) {
+    pub(crate) fn heavy(&self) {
         self.batch("POST", "/cart");
     }
 

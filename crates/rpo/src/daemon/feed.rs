@@ -9,6 +9,15 @@ use crate::policy::{Decision, Policy};
 use crate::setting::Setting;
 use std::time::Duration;
 
+/// What was seen of a class in a setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// Requests that were answered well.
+    pub(super) answers: u64,
+    /// How long these took together.
+    pub(super) took: Duration,
+}
+
 /// What becomes of records.
 pub(super) struct Feed {
     pub(super) classifier: Classifier,
@@ -16,6 +25,8 @@ pub(super) struct Feed {
     pub(super) under_way: InFlight,
     /// Requests that were answered.
     pub(super) answers: u64,
+    /// By class and setting ([`Setting::index`]).
+    seen: Vec<[Seen; 2]>,
     /// The last decision that is not yet obeyed.
     pub(super) decision: Option<Decision>,
 }
@@ -28,6 +39,7 @@ impl Feed {
             controller: Controller::new(policy, Setting::AllThreads),
             under_way: InFlight::default(),
             answers: 0,
+            seen: Vec::new(),
             decision: None,
         }
     }
@@ -83,6 +95,19 @@ impl Feed {
         }
     }
 
+    /// Each class, and what was seen of it.
+    pub(super) fn classes(&self) -> Vec<(String, [Seen; 2])> {
+        let seen = self
+            .seen
+            .iter()
+            .copied()
+            .chain(std::iter::repeat(Default::default()));
+        let classes = self.classifier.table().classes();
+        // What a server counts of its own pages has no method in front.
+        let names = classes.map(|class| class.name.trim_start().to_owned());
+        names.zip(seen).collect()
+    }
+
     fn completed(&mut self, class: ClassId, took: Duration, status: u16, now: Duration) {
         // What the server refuses or fails at says nothing of what the work takes.
         self.finished(class, took, (200..500).contains(&status), now);
@@ -90,6 +115,15 @@ impl Feed {
 
     fn finished(&mut self, class: ClassId, took: Duration, ok: bool, now: Duration) {
         self.answers += 1;
+        if ok {
+            let index = usize::from(class.0);
+            if index >= self.seen.len() {
+                self.seen.resize_with(index + 1, Default::default);
+            }
+            let seen = &mut self.seen[index][self.controller.setting().index()];
+            seen.answers += 1;
+            seen.took = seen.took.saturating_add(took);
+        }
         let decision = self.controller.completed(class, took, ok, now);
         self.decide(decision);
     }

@@ -20,10 +20,12 @@ mod hold;
 mod load;
 mod lock;
 mod pace;
+mod panels;
 mod parts;
 mod rings;
 mod state;
 mod status;
+mod telling;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +35,7 @@ pub use load::sees_load;
 pub use lock::{Lock, shared_folder};
 pub use parts::{Choose, DaemonError, Parts};
 pub use state::{PutBack, State, StateError};
+pub use telling::Status;
 
 use crate::collector::{Counters, Datagrams, Record};
 use crate::cpus::CpuSet;
@@ -48,7 +51,7 @@ use pace::Pace;
 use rhythm_observe::admin::{Admin, Names};
 use rings::Rings;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use status::{Shared, Snapshot};
+use status::Snapshot;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -95,7 +98,7 @@ struct Daemon {
     state: Option<State>,
     guardian: Option<Guardian>,
     admin: Option<Admin>,
-    shared: Shared,
+    told: Status,
     meter: Meter,
     load: Load,
     begin: Instant,
@@ -125,14 +128,14 @@ impl Daemon {
         for (path, mode, form) in &parts.datagrams {
             datagrams.push(Datagrams::bind(path, *mode, *form)?);
         }
-        let shared = Shared::default();
+        let told = parts.told;
         let admin = match parts.admin {
             Some((listener, names)) => {
                 let names = Names {
                     names,
                     setting: "--admin-hosts",
                 };
-                let started = Admin::start(listener, names, shared.clone());
+                let started = Admin::start(listener, names, told.clone());
                 let failed = |error| io::Error::other(format!("{error:?}"));
                 let started = started.map_err(failed);
                 let started = started.map_err(start("the admin listener"))?;
@@ -164,7 +167,7 @@ impl Daemon {
             state,
             guardian,
             admin,
-            shared,
+            told,
             meter: Meter::default(),
             load: Load {
                 running: 0.0,
@@ -273,7 +276,7 @@ impl Daemon {
             self.next_upkeep = now + UPKEEP;
             self.look_at_hardware(self.setting);
             self.upkeep();
-            self.shared.set(self.snapshot(now));
+            self.told.set(self.snapshot(now));
         }
     }
 
@@ -472,6 +475,7 @@ impl Daemon {
         let counters = self.counters.iter().map(Counters::counts);
         counters.for_each(|more| counts.add(more));
         Snapshot {
+            ran_for: now,
             in_force: now.saturating_sub(self.since),
             switcher: self.switcher.name(),
             sets: [self.switcher.full().to_string(), self.fewer.to_string()],
@@ -481,6 +485,7 @@ impl Daemon {
                 .or_else(|| self.failed.clone())
                 .or_else(|| self.rings.missing()),
             explanation: self.feed.controller.explain(),
+            outlook: self.feed.controller.outlook(),
             account: self.account.clone(),
             counted: self.hardware.as_ref().map(Hardware::counted),
             counts,
@@ -488,7 +493,7 @@ impl Daemon {
             under_way: self.feed.under_way.count(now),
             running: self.load.running,
             utilization: self.load.utilization,
-            classes: self.feed.classifier.table().count(),
+            classes: self.feed.classes(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::hardware::Hardware;
 use super::state::{State, StateError};
+use super::telling::Status;
 use crate::classifier::Classifier;
 use crate::collector::{Counting, DatagramError, Form};
 use crate::cpus::CpuSet;
@@ -35,6 +36,8 @@ pub struct Parts {
     pub hardware: Option<Hardware>,
     /// Nothing is switched.
     pub only_watches: bool,
+    /// Gets what there is to tell, for who runs it.
+    pub told: Status,
     /// What has to be put back, and by which command the guardian is started; none where nothing is
     /// switched, or what is switched ends with this process.
     pub state: Option<(State, Command)>,

@@ -1,13 +1,13 @@
 //! What the controller tells of itself: a page for people, figures, health.
 
 use super::account::Account;
+use super::feed::Seen;
 use super::hardware::Counted;
 use crate::collector::Counts;
+use crate::policy::Outlook;
 use crate::setting::Setting;
-use rhythm_observe::admin::{Observed, Told};
-use rhythm_observe::encode;
+use rhythm_observe::{Sample, encode};
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// What there is to tell, replaced from time to time.
@@ -16,6 +16,8 @@ pub(super) struct Snapshot {
     pub(super) switcher: String,
     pub(super) sets: [String; 2],
     pub(super) setting: Option<Setting>,
+    /// For how long the controller has run.
+    pub(super) ran_for: Duration,
     /// For how long it has been in force.
     pub(super) in_force: Duration,
     /// Only watching.
@@ -23,6 +25,8 @@ pub(super) struct Snapshot {
     /// What keeps it from switching.
     pub(super) trouble: Option<String>,
     pub(super) explanation: String,
+    /// What the policy expects, where it learns and has learned.
+    pub(super) outlook: Option<Outlook>,
     pub(super) account: Account,
     /// What CPUs counted in each setting, where they do.
     pub(super) counted: Option<[Counted; 2]>,
@@ -32,38 +36,8 @@ pub(super) struct Snapshot {
     pub(super) under_way: Option<usize>,
     pub(super) running: f64,
     pub(super) utilization: f64,
-    pub(super) classes: usize,
-}
-
-/// Shared with the admin listener's thread.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Shared(Arc<Mutex<Snapshot>>);
-
-impl Shared {
-    pub(super) fn set(&self, snapshot: Snapshot) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
-    }
-
-    fn get(&self) -> Snapshot {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-}
-
-impl Observed for Shared {
-    const PATHS: &str = "/healthz, /status or /metrics";
-
-    fn tell(&self, path: &[u8]) -> Option<Told> {
-        let snapshot = self.get();
-        match path {
-            b"/healthz" => Some(Told::health(snapshot.trouble.as_deref())),
-            b"/status" => Some(Told::json(snapshot.json())),
-            b"/metrics" => Some(Told::figures(snapshot.figures())),
-            _ => None,
-        }
-    }
+    /// Each class, and what was seen of it in each setting.
+    pub(super) classes: Vec<(String, [Seen; 2])>,
 }
 
 impl Snapshot {
@@ -120,7 +94,7 @@ impl Snapshot {
                 .map_or("how many are under way is not known".to_owned(), |count| {
                     format!("{count} under way")
                 }),
-            self.classes
+            self.classes.len()
         );
         let _ = writeln!(
             text,
@@ -139,7 +113,8 @@ impl Snapshot {
         text
     }
 
-    fn json(&self) -> String {
+    /// For programs.
+    pub(super) fn json(&self) -> String {
         let setting = self.setting.map(|setting| setting.to_string());
         let decision = |(at, what): &(Duration, String)| {
             let at_seconds = at.as_secs_f64();
@@ -156,13 +131,10 @@ impl Snapshot {
         .to_string()
     }
 
-    fn figures(self) -> Result<String, std::fmt::Error> {
+    /// For `/metrics`.
+    pub(super) fn figures(self) -> Result<String, std::fmt::Error> {
         encode("rhythm_rpo", move |to| {
             let both = |values: [f64; 2]| {
-                let label = |setting: Setting| match setting {
-                    Setting::AllThreads => "all_threads",
-                    Setting::OnePerCore => "one_per_core",
-                };
                 let sample = |setting: Setting| {
                     let labels = vec![("setting", label(setting).to_owned())];
                     (labels, values[setting.index()])
@@ -228,18 +200,61 @@ impl Snapshot {
                 "Share of the CPUs that is busy",
                 self.utilization,
             )?;
-            to.gauge("classes", "Classes of requests", self.classes as f64)
+            if let Some(outlook) = self.outlook {
+                let help = "What part of their time requests are expected to be spared by the \
+                            setting in force, against the other one";
+                to.gauge("expected_gain", help, outlook.gain)?;
+                let help = "How sure it is that they are spared any, from 0 to 1";
+                to.gauge("confidence", help, outlook.confidence)?;
+                let help = "Switches that were taken back because they made it worse";
+                to.counter("reverts", help, outlook.learning.reverts)?;
+                let help = "Times that the other setting was tried";
+                to.counter("explorations", help, outlook.learning.explorations)?;
+            }
+            let classes = self.classes.len() as f64;
+            to.gauge("classes", "Classes of requests", classes)?;
+            let answers = of_classes(&self.classes, |seen| seen.answers);
+            let help = "Requests that were answered well, by class and setting";
+            to.counters("class_answers", help, answers)?;
+            let seconds = of_classes(&self.classes, |seen| seen.took.as_secs_f64());
+            let help = "Time that these took";
+            to.gauges("class_seconds", help, seconds)
         })
     }
 }
 
+/// A setting, in labels.
+fn label(setting: Setting) -> &'static str {
+    match setting {
+        Setting::AllThreads => "all_threads",
+        Setting::OnePerCore => "one_per_core",
+    }
+}
+
+/// A figure of each class in each setting.
+fn of_classes<T>(classes: &[(String, [Seen; 2])], figure: impl Fn(&Seen) -> T) -> Vec<Sample<T>> {
+    let mut samples = Vec::new();
+    for (class, seen) in classes {
+        for setting in Setting::ALL {
+            let labels = vec![
+                ("class", class.clone()),
+                ("setting", label(setting).to_owned()),
+            ];
+            samples.push((labels, figure(&seen[setting.index()])));
+        }
+    }
+    samples
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::telling::Status;
     use super::*;
+    use rhythm_observe::admin::{Observed, Told};
 
     #[test]
     fn all_of_it_can_be_told() {
-        let shared = Shared::default();
+        let shared = Status::default();
         let decision = (
             Duration::from_secs(3),
             "one a core: 3 of the last 20".to_owned(),

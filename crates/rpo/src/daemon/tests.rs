@@ -92,6 +92,7 @@ fn parts(policy: impl Policy + Send + 'static, switcher: impl Switcher + 'static
         counting: Vec::new(),
         hardware: None,
         only_watches: false,
+        told: Status::default(),
         state: None,
         admin: None,
     }

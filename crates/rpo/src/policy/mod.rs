@@ -62,6 +62,17 @@ pub struct Load {
     pub utilization: f64,
 }
 
+/// What a policy that learns expects of the setting in force.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outlook {
+    /// What part of their time requests are spared by it, against the other setting.
+    pub gain: f64,
+    /// How sure it is that they are spared any.
+    pub confidence: f64,
+    /// How it has gone so far.
+    pub learning: Learning,
+}
+
 /// A way to choose. Times are since some moment before the first event, and never go back.
 pub trait Policy {
     /// Takes an event; says where the setting should be another one.
@@ -74,6 +85,11 @@ pub trait Policy {
 
     /// In one line, what it does now and why, for people.
     fn explain(&self) -> String;
+
+    /// What it expects of the setting in force, where it learns and has learned.
+    fn outlook(&self) -> Option<Outlook> {
+        None
+    }
 
     /// The batches of the paper's rule, where that is what it is.
     fn batches(&self) -> Option<&Batches> {

@@ -8,7 +8,7 @@ use crate::told::{ask, until};
 use rhythm_rpo::classifier::Classifier;
 use rhythm_rpo::collector::Form;
 use rhythm_rpo::cpus::CpuSet;
-use rhythm_rpo::daemon::{self, Parts};
+use rhythm_rpo::daemon::{self, Parts, Status};
 use rhythm_rpo::policy::Majority;
 use rhythm_rpo::switcher::{Affinity, Switcher};
 use rustix::process::{Pid, Signal, kill_process};
@@ -52,6 +52,7 @@ impl Controller {
             counting: Vec::new(),
             hardware: None,
             only_watches: false,
+            told: Status::default(),
             state: None,
             admin: None,
         };

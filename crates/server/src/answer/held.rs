@@ -9,6 +9,7 @@ use crate::answer::sessions::ToKeep;
 use crate::answer::slow::Watched;
 use crate::backend::{Asker, Failure};
 use crate::flight::telling::{StoreAnswer, Telling, What};
+use crate::flight::timeline::Came;
 use crate::host::files::FileStream;
 use crate::observe::metrics::PageMetrics;
 use crate::site::Site;
@@ -58,7 +59,7 @@ pub(crate) struct Parts {
     pub(crate) page: usize,
     pub(crate) metrics: Arc<PageMetrics>,
     pub(crate) launched: Time,
-    pub(crate) arrived: Time,
+    pub(crate) came: Came,
     /// Where its time went, if somebody asks.
     pub(crate) watched: Option<Watched>,
     /// Its span, if it is recorded.

@@ -6,6 +6,7 @@ pub(crate) mod passed_on;
 pub(crate) mod refusals;
 pub(crate) mod responder;
 pub(crate) mod response;
+pub(crate) mod sending;
 pub(crate) mod sessions;
 pub(crate) mod slow;
 mod watch;

@@ -13,6 +13,7 @@ use crate::answer::hosted::{HostedAnswers, Proxied};
 use crate::answer::passed_on::PassedOn;
 use crate::answer::refusals::{MISDIRECTED, NO_SITE, Refusals, Refused, Why};
 use crate::answer::response::{Failures, LaneAnswers};
+use crate::answer::sending::Sending;
 use crate::answer::sessions::{Sessions, SharedRandom, milliseconds};
 use crate::answer::slow::Slow;
 use crate::answer::watch::LaneWatch;
@@ -20,7 +21,7 @@ use crate::flight::cohorts::Cohorts;
 use crate::host::site_answer;
 use crate::intake::dispatch::SiteAnswer;
 use crate::observe::access_log::LogSink;
-use crate::observe::metrics::{PageMetrics, WorkerMetrics};
+use crate::observe::metrics::WorkerMetrics;
 use crate::site::Site;
 use crate::site::epoch::Epoch;
 use crate::site::lengths::Lengths;
@@ -53,8 +54,8 @@ pub(crate) struct Responder {
     log: Option<LogSink>,
     /// Requests that took long, if the log is to tell of them.
     slow: Option<Slow>,
-    /// Lanes answered in this turn: their page, when they were launched, how many.
-    served: Vec<(Arc<PageMetrics>, Time, u64)>,
+    /// Lanes that are answered, until their answers are sent.
+    sending: Sending,
     /// What hosts have yet to answer.
     hosted: HostedAnswers,
     /// What is held until the sessions' store has it.
@@ -100,7 +101,7 @@ impl Responder {
             slow: (watch.slow_request).map(|limit| Slow::new(limit, metrics.clone())),
             metrics,
             log,
-            served: Vec::new(),
+            sending: Sending::default(),
             hosted: HostedAnswers::default(),
             held: HeldAnswers::default(),
             passed_on: VecDeque::new(),
@@ -152,7 +153,7 @@ impl Responder {
             metrics,
             launched: flight.launched,
             now,
-            answered: 0,
+            sending: &mut self.sending,
             longest: None,
             log: self.log.as_mut(),
             watch: (self.slow.is_some() || self.spans.is_some()).then(|| LaneWatch {
@@ -175,10 +176,7 @@ impl Responder {
             let room = cohort.output.runs_used.div_ceil(cohort.run_last().max(1));
             (epoch.sizes(page)).answered(longest, room as u64);
         }
-        if answers.answered > 0 {
-            let served = (metrics.clone(), flight.launched, answers.answered);
-            self.served.push(served);
-        }
+        self.sending.served(metrics, flight.launched);
         left
     }
 
@@ -300,11 +298,8 @@ impl Responder {
     }
 
     /// A turn of the driver has ended: the answers given in it have taken until then.
-    pub(crate) fn turn_ended(&mut self, now: Time) {
-        for (metrics, launched, lanes) in self.served.drain(..) {
-            let took = now.since(launched).as_nanos() as u64;
-            metrics.service_time.record(took, lanes);
-        }
+    pub(crate) fn turn_ended(&mut self, clients: &Clients, now: Time) {
+        self.sending.turn_ended(clients, now);
     }
 
     /// Looks for sessions that have expired, and hands over the lines of the log that are written,
@@ -321,9 +316,9 @@ impl Responder {
 
     /// A turn of the driver begins, or an event in it: what the clock on the wall says.
     #[inline]
-    pub(crate) fn begin(&mut self, unix_seconds: u64, now: Time) {
+    pub(crate) fn begin(&mut self, clients: &Clients, unix_seconds: u64, now: Time) {
         // Of a turn whose end nobody told of.
-        self.turn_ended(now);
+        self.sending.count(clients, now);
         self.date.update(unix_seconds);
     }
 }

@@ -7,6 +7,7 @@
 use crate::answer::held::{HeldAnswers, Parts, Ready};
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
 use crate::answer::passed_on::PassedOn;
+use crate::answer::sending::Sending;
 use crate::answer::sessions::{Asked, Cookie, Refused, Sessions, ToKeep};
 use crate::answer::watch::LaneWatch;
 use crate::backend::{Cause, Failure};
@@ -120,8 +121,7 @@ pub(crate) struct LaneAnswers<'a> {
     /// When the cohort was launched.
     pub(crate) launched: Time,
     pub(crate) now: Time,
-    /// How many lanes it has answered.
-    pub(crate) answered: u64,
+    pub(crate) sending: &'a mut Sending,
     /// Bytes of the longest body among those that are finished, if any is.
     pub(crate) longest: Option<u64>,
     pub(crate) log: Option<&'a mut LogSink>,
@@ -179,6 +179,7 @@ impl LaneAnswers<'_> {
                     Given::Stream(stream) => {
                         self.took(&request, STREAM_BYTES_EXPECTED as u64);
                         self.count(&request, stream.status);
+                        self.sending.in_pieces();
                         self.open(&request, stream);
                         continue;
                     }
@@ -219,7 +220,7 @@ impl LaneAnswers<'_> {
     fn count(&mut self, request: &LaneRequest, status: u16) {
         let wait = self.launched.since(request.arrived).as_nanos() as u64;
         self.metrics.queue_wait.record(wait, 1);
-        self.answered += 1;
+        self.sending.gives(request.slot, request.came().began);
         self.metrics.answered(status);
         if let Some(watch) = &mut self.watch {
             watch.answered(self.requests, request, status);
@@ -629,7 +630,7 @@ impl LaneAnswers<'_> {
             page: self.page,
             metrics: self.metrics.clone(),
             launched: self.launched,
-            arrived: request.arrived,
+            came: request.came(),
             watched: (self.watch.as_ref()).and_then(|watch| watch.watched(request, 0)),
             span: (self.watch.as_mut()).and_then(|watch| watch.span(self.requests, request)),
         };

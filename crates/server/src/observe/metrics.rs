@@ -13,10 +13,11 @@ pub(crate) use panels::Bounds;
 use crate::observe::access_log::LogState;
 use crate::trace::ExportState;
 use rhythm_engine::cohort::LaneError;
-use rhythm_observe::{Count, SizeHistogram, TimeHistogram, TurnHistogram};
+use rhythm_observe::dashboard::Shows;
+use rhythm_observe::{Count, FineTimeHistogram, SizeHistogram, TimeHistogram, TurnHistogram};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A worker's figures for a page.
 #[derive(Debug, Default)]
@@ -31,6 +32,8 @@ pub struct PageMetrics {
     pub queue_wait: TimeHistogram,
     /// From launch to answer.
     pub service_time: TimeHistogram,
+    /// From a request's first byte to the last byte of its answer that its client's socket took.
+    pub whole_time: FineTimeHistogram,
     /// Lanes of the cohorts launched.
     pub cohort_size: SizeHistogram,
     /// Launches by [`LaunchReason`](rhythm_cohort::LaunchReason).
@@ -253,6 +256,8 @@ pub struct Metrics {
     sites: Vec<(Option<String>, Box<dyn SessionGauge>)>,
     /// Until when the certificate of each is good, in seconds since 1970; 0: it has none.
     certificates: Box<[Count]>,
+    /// What the dashboard shows, too, if anything.
+    beside: OnceLock<Box<dyn Shows>>,
 }
 
 /// Figures of devices on other machines, by whoever has the ways to them.
@@ -333,7 +338,14 @@ impl Metrics {
             device: None,
             certificates: sites.iter().map(|_| Count::default()).collect(),
             sites,
+            beside: OnceLock::new(),
         }
+    }
+
+    /// Has the dashboard show this, too: one that is said before has the place.
+    pub fn show_beside(&self, beside: Box<dyn Shows>) {
+        // What was said before stays, as it says.
+        let _ = self.beside.set(beside);
     }
 
     /// Whether a backend of this name, of a site by its index, fails as a whole, for any worker.

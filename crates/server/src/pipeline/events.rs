@@ -127,7 +127,7 @@ impl Handler for Pipeline {
     }
 
     fn turn_ended(&mut self, end: Time) {
-        self.responder.turn_ended(end);
+        self.responder.turn_ended(&self.clients, end);
         self.responder.tell_slow(&self.clients, end);
         self.heavy.turn_ended();
         let took = self.turn.ended(end, &self.metrics);

@@ -88,6 +88,12 @@ fn what_trickles_in_and_what_is_not_taken_shows_where_it_took_long() {
     sleep(Duration::from_millis(150));
     client.send("Host: x\r\n\r\n");
     assert_eq!(client.response(false).text(), "hi");
+    let whole = |page: &str| {
+        let nanos = server.metrics().worker(0).page(page).whole_time.sum();
+        Duration::from_nanos(nanos)
+    };
+    eventually("it is counted", || !whole("trickled").is_zero());
+    assert!(whole("trickled") >= Duration::from_millis(140));
     let mut lazy = Client::new(server.local_addr());
     lazy.send("GET /unread HTTP/1.1\r\nHost: x\r\n\r\n");
     let metrics = server.metrics().worker(0).page("unread");
@@ -95,7 +101,14 @@ fn what_trickles_in_and_what_is_not_taken_shows_where_it_took_long() {
         metrics.answers.iter().any(|count| count.get() > 0)
     });
     sleep(Duration::from_millis(150));
+    assert_eq!(
+        whole("unread"),
+        Duration::ZERO,
+        "its client has not taken it"
+    );
     assert_eq!(lazy.response(false).status, 200);
+    eventually("it is counted", || !whole("unread").is_zero());
+    assert!(whole("unread") >= Duration::from_millis(140));
     eventually("both lines", || {
         ["trickled", "unread"].map(|page| lines::with(&format!("page=\"{page}\"")).len()) == [1, 1]
     });

@@ -1,20 +1,33 @@
-//! What the admin listener tells of a node: written by its thread, read by whoever asks.
+//! The figures of a node: written by its thread, read by whoever asks.
 
+use super::member::Member;
 use crate::consensus::journal::SyncTimes;
 use crate::consensus::node::Status;
-use rhythm_net::{Inbox, clock};
-use rhythm_observe::admin::{self, Observed, Told};
 use rhythm_observe::{Count, HistogramSum, NANOSECOND, Sample, Writer};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// A turn that takes so long waits for a disk that does not come back soon.
 const HANGS: Duration = Duration::from_secs(2);
 
+/// How one of the keyspace's nodes is, as this one sees it.
+#[derive(Debug)]
+pub(super) struct NodeFigures {
+    pub(super) name: String,
+    /// Where clients reach it, and where nodes do.
+    pub(super) places: [String; 2],
+    pub(super) is_me: bool,
+    pub(super) is_reached: Count,
+    /// Up to which place of the log it has it; known to who leads.
+    pub(super) has_up_to: Count,
+}
+
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
+    /// As they stand in the file.
+    pub(super) nodes: Vec<NodeFigures>,
     pub(super) leads: Count,
     /// Who leads, from 1; 0: nobody that is known.
     pub(super) leader: Count,
@@ -42,7 +55,33 @@ pub(super) struct Figures {
     why_unled: Mutex<Option<String>>,
 }
 
+impl NodeFigures {
+    /// How many entries of what is agreed on it has yet to be sent, where this node leads.
+    pub(super) fn behind(&self, figures: &Figures) -> Option<u64> {
+        let behind = figures.committed.get().saturating_sub(self.has_up_to.get());
+        (figures.leads.get() > 0).then_some(behind)
+    }
+}
+
 impl Figures {
+    /// Of a keyspace of these nodes, of which this one is `me`.
+    pub(super) fn of(members: &[Member], me: usize) -> Figures {
+        let nodes = members
+            .iter()
+            .enumerate()
+            .map(|(node, member)| NodeFigures {
+                name: member.name.clone(),
+                places: [member.client.to_string(), member.place.clone()],
+                is_me: node == me,
+                is_reached: Count::default(),
+                has_up_to: Count::default(),
+            });
+        Figures {
+            nodes: nodes.collect(),
+            ..Figures::default()
+        }
+    }
+
     pub(super) fn set_status(&self, status: &Status) {
         self.leads.set(u64::from(status.leads));
         self.leader.set(status.leader);
@@ -65,7 +104,7 @@ impl Figures {
 
     /// Why clients had better ask another node, if so. It has been at the turn at hand for so
     /// long, in which all else stays as it was.
-    fn ailment(&self, turn: Duration) -> Option<String> {
+    pub(super) fn ailment(&self, turn: Duration) -> Option<String> {
         let ailment = if turn >= HANGS {
             let seconds = turn.as_secs();
             return Some(format!("the node has waited for its disk for {seconds} s"));
@@ -86,48 +125,8 @@ impl Figures {
     }
 }
 
-/// A node, as the admin listener sees it.
-pub(super) struct Observable<C> {
-    pub(super) figures: Arc<Figures>,
-    pub(super) syncs: Arc<SyncTimes>,
-    pub(super) worker: Inbox<C>,
-}
-
-impl<C> Observable<C> {
-    /// For how long its thread has been at the turn at hand.
-    fn turn(&self) -> Duration {
-        let began = self.worker.turn_began();
-        began.map_or(Duration::ZERO, |began| clock::monotonic().since(began))
-    }
-}
-
-impl<C: Send + 'static> Observed for Observable<C> {
-    const PATHS: &str = "/healthz, /readyz or /metrics";
-
-    fn tell(&self, path: &[u8]) -> Option<Told> {
-        match path {
-            b"/healthz" => {
-                let worker = std::slice::from_ref(&self.worker);
-                let is_ending = self.figures.leaves.get() > 0;
-                let ailment = admin::ailment(worker).filter(|_| !is_ending);
-                Some(Told::health(ailment))
-            }
-            b"/readyz" => Some(Told::health(self.figures.ailment(self.turn()).as_deref())),
-            b"/metrics" => {
-                let (figures, syncs) = (Arc::clone(&self.figures), Arc::clone(&self.syncs));
-                let turn = self.turn();
-                let tell = move |to: &mut Writer<'_>| encode(&figures, &syncs, turn, to);
-                Some(Told::figures(rhythm_observe::encode(
-                    "rhythm_keyspace",
-                    tell,
-                )))
-            }
-            _ => None,
-        }
-    }
-}
-
-fn encode(
+/// Writes them; the thread has been at the turn at hand for so long.
+pub(super) fn encode(
     figures: &Figures,
     syncs: &SyncTimes,
     turn: Duration,
@@ -172,6 +171,24 @@ fn encode(
     gauge("leases", "Leases", &figures.leases)?;
     gauge("clients", "Clients connected", &figures.clients)?;
     gauge("watches", "Prefixes that clients watch", &figures.watches)?;
+    let each = |figure: &dyn Fn(&NodeFigures) -> Option<u64>| -> Vec<Sample<f64>> {
+        let others = figures.nodes.iter().filter(|node| !node.is_me);
+        let sample = |node: &NodeFigures| {
+            let labels = vec![("node", node.name.clone())];
+            Some((labels, figure(node)? as f64))
+        };
+        others.filter_map(sample).collect()
+    };
+    to.gauges(
+        "node_reached",
+        "Whether there is a connection to another node",
+        each(&|node| Some(node.is_reached.get())),
+    )?;
+    to.gauges(
+        "node_behind_entries",
+        "Entries of the log that are agreed on and that another node lacks, where this one leads",
+        each(&|node| node.behind(figures)),
+    )?;
     to.counter(
         "entries_executed",
         "Entries of the log that were executed",

@@ -14,7 +14,9 @@
 mod clients;
 mod figures;
 mod member;
+mod observed;
 mod otherwise;
+mod panels;
 mod watches;
 mod worker;
 
@@ -25,7 +27,8 @@ use crate::checksum::checksum;
 use crate::lines;
 use crate::ring::Terms;
 use crate::shared::KEEPALIVE;
-use figures::{Figures, Observable};
+use figures::Figures;
+use observed::Observable;
 use otherwise::Otherwise;
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{DriverOptions, ListenError, ListenOptions, Listener, StartError, clock};
@@ -213,7 +216,7 @@ impl Server {
             error,
         })?;
         let failure = Arc::new(Mutex::new(None));
-        let figures = Arc::new(Figures::default());
+        let figures = Arc::new(Figures::of(&settings.members, settings.me));
         let (of_worker, failed) = (Arc::clone(&figures), Arc::clone(&failure));
         let otherwise = Otherwise::new(settings.terms());
         let (members, me) = (&settings.members, settings.me);

@@ -283,6 +283,12 @@ impl Worker {
         }
         let (keyspace, figures) = (self.own.node.keyspace(), &self.figures);
         figures.set_status(&status);
+        for (node, of) in figures.nodes.iter().enumerate() {
+            let is_reached = node == self.own.me || self.lines.is_open(node);
+            of.is_reached.set(u64::from(is_reached));
+            let has = self.own.node.has_up_to(node as u64 + 1);
+            of.has_up_to.set(has.unwrap_or(0));
+        }
         figures.items.set(keyspace.len() as u64);
         figures.item_bytes.set(keyspace.bytes() as u64);
         figures.leases.set(keyspace.leases().len() as u64);

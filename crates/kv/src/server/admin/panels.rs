@@ -1,8 +1,9 @@
 //! What the dashboard shows of a server, its threads' figures added up.
 
-use crate::ring::View;
+use super::ring::{copies_missing, states};
+use crate::ring::{RangeStatus, View};
 use crate::shared::{Counter, Figures, Shared};
-use rhythm_observe::dashboard::{Chart, Column, Dashboard, Figure, Part, Table, Unit, Value};
+use rhythm_observe::dashboard::{Dashboard, Figure, Part, Unit, Value};
 use rhythm_observe::{HistogramSum, NANOSECOND, process};
 
 /// Adds what there is to show.
@@ -20,13 +21,6 @@ pub(super) fn show(shared: &Shared, board: &mut Dashboard) {
                 .to_owned(),
         );
     }
-}
-
-fn chart(title: &'static str, unit: Unit, lines: Vec<(&str, Value)>) -> Part {
-    let lines = lines.into_iter();
-    let lines = lines.map(|(name, value)| (name.to_owned(), value));
-    let lines = lines.collect();
-    Part::Chart(Chart { title, unit, lines })
 }
 
 fn commands(shared: &Shared, board: &mut Dashboard) {
@@ -62,7 +56,10 @@ fn commands(shared: &Shared, board: &mut Dashboard) {
         ("keys fetched", Value::Rate(gets)),
         ("values to store", Value::Rate(sets)),
     ];
-    let parts = vec![Part::Figures(figures), chart("Commands", per_second, lines)];
+    let parts = vec![
+        Part::Figures(figures),
+        Part::chart("Commands", per_second, lines),
+    ];
     board.panel("commands", "Commands", parts);
     let figures = vec![
         Figure::new("Commands a cohort", size, Unit::Count),
@@ -72,7 +69,7 @@ fn commands(shared: &Shared, board: &mut Dashboard) {
     let lines = vec![("p50", turn(0.5)), ("p99", turn(0.99))];
     let parts = vec![
         Part::Figures(figures),
-        chart("A turn: from waking to answers", seconds, lines),
+        Part::chart("A turn: from waking to answers", seconds, lines),
         Part::Distribution("Cohorts by size", "size".to_owned()),
     ];
     board.panel("cohorts", "Cohorts", parts);
@@ -101,7 +98,10 @@ fn memory(shared: &Shared, board: &mut Dashboard) {
         figures.push(Figure::new("Process", resident.clone(), Unit::Bytes));
         lines.push(("process", resident));
     }
-    let parts = vec![Part::Figures(figures), chart("Memory", Unit::Bytes, lines)];
+    let parts = vec![
+        Part::Figures(figures),
+        Part::chart("Memory", Unit::Bytes, lines),
+    ];
     board.panel("memory", "Memory", parts);
 }
 
@@ -124,7 +124,7 @@ fn clients(shared: &Shared, board: &mut Dashboard) {
         ("read", Value::Rate(read)),
         ("written", Value::Rate(written)),
     ];
-    let chart = chart("Bytes a second", Unit::Bytes, lines);
+    let chart = Part::chart("Bytes a second", Unit::Bytes, lines);
     board.panel("clients", "Clients", vec![Part::Figures(figures), chart]);
 }
 
@@ -146,20 +146,141 @@ fn ring(view: &View, board: &mut Dashboard) {
             Value::Rate(of.resent as f64),
         ]);
     }
-    let column = |(label, unit)| Column { label, unit };
-    let table = Table {
-        caption: "The other nodes, and what they have not acknowledged".to_owned(),
-        columns: [
+    let table = Part::table(
+        "The other nodes, and what they have not acknowledged",
+        [
             ("Node", Unit::Count),
             ("State", Unit::Count),
             ("Behind", Unit::Bytes),
             ("For", Unit::Seconds),
             ("Frames resent", Unit::PerSecond),
-        ]
-        .map(column)
-        .into(),
+        ],
         rows,
-        empty: "No other node is a member.",
+        "No other node is a member.",
+    );
+    board.panel("ring", "Ring", vec![table]);
+    let [served, copied, coming, nobodys] = states(&status, me).map(|(_, count)| count);
+    let figure = |label, count| Figure::new(label, Value::Now(count), Unit::Count);
+    let figures = vec![
+        figure("Served here", served),
+        figure("Copied here", copied),
+        figure("Coming here", coming),
+        figure("Of nobody", nobodys),
+        figure("Copies missing", copies_missing(&status, me)),
+        Figure::new(
+            "Sent whole",
+            Value::Rate(status.caught_up as f64),
+            Unit::Bytes,
+        ),
+    ];
+    let name = |node: u8| {
+        members
+            .get(&node.into())
+            .map_or("?", |member| &*member.name)
     };
-    board.panel("ring", "Ring", vec![Part::Table(table)]);
+    let of_ranges = status.ranges.iter().enumerate();
+    let rows = of_ranges.map(|(range, of)| range_row(range, of, me, name));
+    let table = Part::table(
+        "The ranges of keys, as this node sees them",
+        [
+            ("Range", Unit::Count),
+            ("Served by", Unit::Count),
+            ("State", Unit::Count),
+            ("Here", Unit::Count),
+            ("Copies", Unit::Count),
+        ],
+        rows.collect(),
+        "It is not known yet: the node joins the ring.",
+    );
+    board.panel("ranges", "Ranges", vec![Part::Figures(figures), table]);
+}
+
+/// Who serves a range, whether that is as it is to be, and where its copies are.
+fn range_row<'a>(
+    range: usize,
+    of: &RangeStatus,
+    me: usize,
+    name: impl Fn(u8) -> &'a str,
+) -> Vec<Value> {
+    let server = (of.claim.epoch > 0).then_some(of.claim.node);
+    let text = |words: String| Value::Text(words);
+    let (is_well, word) = match (server, of.first) {
+        (None, _) => (false, "waits"),
+        (Some(server), Some(first)) if server != first => (false, "moves"),
+        _ => (true, "stays"),
+    };
+    let is_mine = server.is_some_and(|node| usize::from(node) == me);
+    let here = match (is_mine, of.is_complete, of.is_coming) {
+        (true, ..) => "served",
+        (_, true, _) => "copied",
+        (.., true) => "coming",
+        _ => "\u{2013}",
+    };
+    let copies = match is_mine {
+        true => {
+            let complete = (of.targets & of.copies).count_ones();
+            format!("{complete} of {}", of.targets.count_ones())
+        }
+        // Who serves it knows.
+        false => "\u{2013}".to_owned(),
+    };
+    let to = match (word, of.first) {
+        ("moves", Some(first)) => format!(", then {}", name(first)),
+        _ => String::new(),
+    };
+    vec![
+        text(range.to_string()),
+        text(format!("{}{to}", server.map_or("nobody", name))),
+        Value::State(is_well, word),
+        text(here.to_owned()),
+        text(copies),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_range_is_shown_with_who_has_it_and_where_it_goes() {
+        let range = |epoch, node, first, is_complete, is_coming| {
+            let mut of = RangeStatus {
+                first: Some(first),
+                targets: 0b110,
+                copies: 0b100,
+                is_complete,
+                is_coming,
+                ..RangeStatus::default()
+            };
+            (of.claim.epoch, of.claim.node) = (epoch, node);
+            of
+        };
+        let name = |node| ["a", "b", "c"][usize::from(node)];
+        for (of, row) in [
+            (
+                range(1, 0, 0, true, false),
+                json!(["a", [true, "stays"], "served", "1 of 2"]),
+            ),
+            (
+                range(1, 0, 1, true, false),
+                json!(["a, then b", [false, "moves"], "served", "1 of 2"]),
+            ),
+            (
+                range(2, 1, 1, true, false),
+                json!(["b", [true, "stays"], "copied", "\u{2013}"]),
+            ),
+            (
+                range(0, 0, 0, false, true),
+                json!(["nobody", [false, "waits"], "coming", "\u{2013}"]),
+            ),
+        ] {
+            let told = serde_json::to_value(range_row(5, &of, 0, name)).expect("JSON");
+            let wanted = json!([
+                {"text": "5"}, {"text": row[0]}, {"state": row[1]}, {"text": row[2]},
+                {"text": row[3]},
+            ]);
+            assert_eq!(told, wanted);
+        }
+    }
 }

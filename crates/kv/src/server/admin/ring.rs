@@ -1,6 +1,6 @@
 //! The figures of a node of a ring: how far the others are behind, who is there, who serves what.
 
-use crate::ring::{NodeStatus, RangeStatus, View};
+use crate::ring::{NodeStatus, RangeStatus, Status, View};
 use rhythm_net::clock;
 use rhythm_observe::{Sample, Writer};
 use std::fmt;
@@ -49,21 +49,7 @@ pub(super) fn tell(view: &View, to: &mut Writer<'_>) -> fmt::Result {
         "Bytes of frames that another node was sent",
         total(&|of| of.sent_bytes),
     )?;
-    let count = |is: &dyn Fn(&RangeStatus) -> bool| {
-        let ranges = status.ranges.iter();
-        ranges.filter(|range| is(range)).count() as f64
-    };
-    let is_claimed = |range: &RangeStatus| range.claim.epoch > 0;
-    let is_mine = |range: &RangeStatus| is_claimed(range) && usize::from(range.claim.node) == me;
-    let states = [
-        ("served", count(&|range| is_mine(range))),
-        (
-            "copied",
-            count(&|range| range.is_complete && !is_mine(range)),
-        ),
-        ("coming", count(&|range| range.is_coming)),
-        ("claimed_by_nobody", count(&|range| !is_claimed(range))),
-    ];
+    let states = states(&status, me);
     to.gauges(
         "ring_ranges",
         "Ranges of keys: served here, copied here, being sent here; and of nobody, as far as known",
@@ -71,12 +57,10 @@ pub(super) fn tell(view: &View, to: &mut Writer<'_>) -> fmt::Result {
             .map(|(state, count)| (label("state", state), count))
             .into(),
     )?;
-    let missing = status.ranges.iter().filter(|range| is_mine(range));
-    let missing = missing.map(|range| (range.targets & !range.copies).count_ones());
     to.gauge(
         "ring_copies_missing",
         "Copies of ranges served here that are not complete yet",
-        f64::from(missing.sum::<u32>()),
+        copies_missing(&status, me),
     )?;
     to.counter(
         "ring_caught_up_bytes",
@@ -89,6 +73,38 @@ pub(super) fn tell(view: &View, to: &mut Writer<'_>) -> fmt::Result {
         "Whether this node takes writes: it has its lease, or needs none",
         f64::from(u8::from(may_write)),
     )
+}
+
+fn is_claimed(range: &RangeStatus) -> bool {
+    range.claim.epoch > 0
+}
+
+fn is_of(range: &RangeStatus, me: usize) -> bool {
+    is_claimed(range) && usize::from(range.claim.node) == me
+}
+
+/// How many ranges this node serves, copies and is sent, and how many are nobody's.
+pub(super) fn states(status: &Status, me: usize) -> [(&'static str, f64); 4] {
+    let count = |is: &dyn Fn(&RangeStatus) -> bool| {
+        let ranges = status.ranges.iter();
+        ranges.filter(|range| is(range)).count() as f64
+    };
+    [
+        ("served", count(&|range| is_of(range, me))),
+        (
+            "copied",
+            count(&|range| range.is_complete && !is_of(range, me)),
+        ),
+        ("coming", count(&|range| range.is_coming)),
+        ("claimed_by_nobody", count(&|range| !is_claimed(range))),
+    ]
+}
+
+/// Copies of what this node serves that others have not complete.
+pub(super) fn copies_missing(status: &Status, me: usize) -> f64 {
+    let mine = status.ranges.iter().filter(|range| is_of(range, me));
+    let missing = mine.map(|range| (range.targets & !range.copies).count_ones());
+    f64::from(missing.sum::<u32>())
 }
 
 fn label(name: &'static str, value: &str) -> Vec<(&'static str, String)> {

@@ -4,6 +4,7 @@
 
 mod browser;
 mod kv;
+mod others;
 mod seen;
 
 use super::redis::Keeper;
@@ -224,7 +225,8 @@ fn figures_are_of_the_last_seconds_whenever_the_page_was_seen_before() {
                      { label: 'half', value: { quantile: [0.5, 'sizes'] } }, \
                  ]; \
                  const panels = [{ id: 'of', parts: [{ figures }] }]; \
-                 samples.add({ at, started: 1, panels, histograms: { sizes: [[1024, count]] } }); \
+                 const histograms = { sizes: [[1024, count, 0]] }; \
+                 samples.add({ at, started: 1, panels, histograms }); \
                  return figures.map(({ label }) => samples.number(`of/0/${label}`)); \
              }); \
          })",

@@ -22,7 +22,7 @@ mod explore;
 mod rates;
 mod settings;
 
-use super::{Decision, Event, Load, Policy, Why};
+use super::{Decision, Event, Load, Outlook, Policy, Why};
 use crate::Setting;
 use chain::mean_running;
 use drift::{Drift, FORGET};
@@ -212,6 +212,12 @@ impl Learned {
             .min(UNSEEN)
     }
 
+    /// How sure it is that fewer requests run in a setting, with so many, than in the other one.
+    fn confidence(&self, here: f64, there: f64) -> f64 {
+        let deviations = (there / here).ln() / self.deviation(self.offered / self.cores);
+        1.0 / (1.0 + (-1.702 * deviations).exp())
+    }
+
     fn decide(&mut self, passed: f64, now: f64) -> Option<Decision> {
         let other = self.setting.other();
         let (ours, others) = (
@@ -255,8 +261,7 @@ impl Learned {
         if self.lost > self.patience * standstill && now >= self.held {
             let expected = 1.0 - others / ours;
             let evidence = self.lost / standstill;
-            let deviations = (ours / others).ln() / self.deviation(busy);
-            let confidence = 1.0 / (1.0 + (-1.702 * deviations).exp());
+            let confidence = self.confidence(others, ours);
             if now - self.switched < TO_AND_FRO {
                 self.patience = (self.patience * 2.0).min(PATIENCE_MAX);
             }
@@ -391,6 +396,16 @@ impl Policy for Learned {
     fn wake_at(&self) -> Option<Duration> {
         let at = ((self.heard / SILENCE).floor() + 2.0) * SILENCE;
         Some(Duration::from_secs_f64(at))
+    }
+
+    fn outlook(&self) -> Option<Outlook> {
+        let [here, there] =
+            [self.setting, self.setting.other()].map(|setting| self.likely[setting.index()]);
+        (here > 0.0 && there > 0.0).then(|| Outlook {
+            gain: self.gain(),
+            confidence: self.confidence(here, there),
+            learning: self.learning,
+        })
     }
 
     fn explain(&self) -> String {

@@ -204,17 +204,19 @@ impl Responder {
             page,
             metrics,
             launched,
-            arrived,
+            came,
             mut watched,
             mut span,
         } = held.of;
         let date = &self.date;
-        let wait = launched.since(arrived).as_nanos() as u64;
+        let wait = launched.since(came.arrived).as_nanos() as u64;
         metrics.queue_wait.record(wait, 1);
-        self.served.push((metrics.clone(), launched, 1));
+        self.sending.gives(slot, came.began);
+        self.sending.served(&metrics, launched);
         let answered = match (held.failure, ready) {
             (None, Ready::Stream(stream)) => {
                 metrics.answered(stream.status);
+                self.sending.in_pieces();
                 let is_counted = true;
                 self.answered_held(watched.take(), span.take(), stream.status, now);
                 return (self.hosted).stream(slot, stream, Hosted { line, is_counted });

@@ -8,7 +8,7 @@ use super::{Metrics, PageMetrics};
 use pieces::{Named, answers, chart, launches, of_class, sum};
 use rhythm_cohort::LaunchReason;
 use rhythm_observe::dashboard::{Dashboard, Figure, Part, Unit, Value};
-use rhythm_observe::{Count, HistogramSum, NANOSECOND, process};
+use rhythm_observe::{Count, HistogramSum, NANOSECOND, Sample, process};
 use std::sync::Arc;
 
 /// The most that there may be, as settings say.
@@ -25,6 +25,15 @@ pub(crate) struct Bounds {
     pub(crate) memory: usize,
 }
 
+/// Those of all pages, as one.
+fn merged(pages: Vec<Sample<HistogramSum>>) -> HistogramSum {
+    let mut all = HistogramSum::default();
+    for (_, of_page) in &pages {
+        all.merge(of_page);
+    }
+    all
+}
+
 fn quantiles(histogram: &str) -> Vec<(String, Value)> {
     let quantile = |(name, part): (&str, f64)| {
         let value = Value::Quantile(part, histogram.to_owned());
@@ -39,26 +48,20 @@ impl Metrics {
     /// Adds what there is to show.
     pub(crate) fn show(&self, board: &mut Dashboard, bounds: &Bounds) {
         let pages = self.gather("page", |site| &site.pages);
-        for (name, figure) in [
-            ("wait", (|m| &m.queue_wait) as fn(&PageMetrics) -> &_),
-            ("answer", |m| &m.service_time),
-        ] {
-            let mut all = HistogramSum::default();
-            for (_, of_page) in histogram_sums(&pages, NANOSECOND, figure) {
-                all.merge(&of_page);
-            }
-            board.histogram(name, all);
-        }
-        let mut sizes = HistogramSum::default();
-        for (_, of_page) in histogram_sums(&pages, 1.0, |m| &m.cohort_size) {
-            sizes.merge(&of_page);
-        }
+        let whole = merged(histogram_sums(&pages, NANOSECOND, |m| &m.whole_time));
+        let mean = Value::Ratio(whole.sum(), whole.count() as f64);
+        board.histogram("whole", whole);
+        let wait = merged(histogram_sums(&pages, NANOSECOND, |m| &m.queue_wait));
+        board.histogram("wait", wait);
+        let answer = merged(histogram_sums(&pages, NANOSECOND, |m| &m.service_time));
+        board.histogram("answer", answer);
+        let sizes = merged(histogram_sums(&pages, 1.0, |m| &m.cohort_size));
         let lanes = sizes.sum();
         board.histogram("size", sizes);
         let all: Vec<Arc<PageMetrics>> = pages.values().flatten().cloned().collect();
         let pages = Named::of(pages);
         self.requests(board, &all);
-        latency(board, &all);
+        latency(board, mean);
         cohorts(board, &all, lanes);
         self.queue(board, &all, bounds);
         self.machine(board, &all, bounds);
@@ -67,6 +70,9 @@ impl Metrics {
         tables::backends(board, backends);
         self.errors(board, &pages);
         tables::pages(board, pages);
+        if let Some(beside) = self.beside.get() {
+            beside.show(board);
+        }
     }
 
     /// Answers that no page gave: from this class of status on.
@@ -182,11 +188,12 @@ impl Metrics {
     }
 }
 
-fn latency(board: &mut Dashboard, all: &[Arc<PageMetrics>]) {
-    let took = sum(all, |page| page.queue_wait.sum() + page.service_time.sum());
-    let whole = Value::Ratio(took * NANOSECOND, sum(all, answers));
-    let mut figures = vec![Figure::new("Whole time, mean", whole, Unit::Seconds)];
+fn latency(board: &mut Dashboard, mean: Value) {
+    let mut figures = vec![Figure::new("Whole time, mean", mean, Unit::Seconds)];
     for (words, histogram, part) in [
+        ("Whole time, p50", "whole", 0.5),
+        ("Whole time, p90", "whole", 0.9),
+        ("Whole time, p99", "whole", 0.99),
         ("Answering, p50", "answer", 0.5),
         ("Answering, p99", "answer", 0.99),
         ("Waiting, p99", "wait", 0.99),
@@ -194,9 +201,14 @@ fn latency(board: &mut Dashboard, all: &[Arc<PageMetrics>]) {
         let value = Value::Quantile(part, histogram.to_owned());
         figures.push(Figure::new(words, value, Unit::Seconds));
     }
-    let (answer, wait) = (quantiles("answer"), quantiles("wait"));
+    let [whole, answer, wait] = ["whole", "answer", "wait"].map(quantiles);
     let parts = vec![
         Part::Figures(figures),
+        chart(
+            "Whole time: from the first byte to the last",
+            Unit::Seconds,
+            whole,
+        ),
         chart(
             "Answering: from a launch to its answers",
             Unit::Seconds,

@@ -341,6 +341,12 @@ impl Metrics {
             "From a cohort's launch to its answers",
             service,
         )?;
+        let whole = histogram_sums(p, NANOSECOND, |m| &m.whole_time);
+        to.histograms(
+            "request_seconds",
+            "From a request's first byte to the last of its answer that the client's socket took",
+            whole,
+        )?;
         let sizes = histogram_sums(p, 1.0, |m| &m.cohort_size);
         to.histograms("cohort_size", "Lanes of the cohorts launched", sizes)?;
         let reasons = LaunchReason::ALL.map(LaunchReason::name);

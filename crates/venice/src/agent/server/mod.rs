@@ -1,6 +1,7 @@
 //! An agent with its sockets, on a thread of its own; the admin listener, if asked for, has
 //! another, and asks this one.
 
+mod panels;
 mod status;
 mod worker;
 
@@ -215,17 +216,30 @@ struct Observable {
 }
 
 impl Observed for Observable {
-    const PATHS: &str = "/healthz, /readyz, /status or /metrics";
+    const PATHS: &str = "/ (the dashboard), /healthz, /readyz, /status or /metrics";
 
     fn tell(&self, path: &[u8]) -> Option<Told> {
-        let asked = Asked::of(path)?;
+        const SILENT: &str = "the agent does not answer";
+        let Some(asked) = Asked::of(path) else {
+            return ask::page(path, panels::SERVER, Err(SILENT));
+        };
         let ailment = admin::ailment(std::slice::from_ref(&self.inbox));
         let told = match ailment {
             Some(_) => None,
             None => ask::ask(|to| self.inbox.send(Order::Tell(to))),
         };
+        let why = ailment.unwrap_or(SILENT);
         Some(match (asked, told) {
-            (_, None) => Told::health(Some(ailment.unwrap_or("the agent does not answer"))),
+            (Asked::Dashboard, told) => {
+                let monitor = told
+                    .as_ref()
+                    .and_then(|told| self.monitors.get(told.monitor));
+                let board = told
+                    .as_ref()
+                    .map(|told| panels::of(self.name.as_str(), monitor, told));
+                return ask::page(path, panels::SERVER, board.ok_or(why));
+            }
+            (_, None) => Told::health(Some(why)),
             (Asked::Health, Some(told)) => Told::health(told.trouble.as_deref()),
             (Asked::Ready, Some(told)) => {
                 let why = told.trouble.as_deref().unwrap_or("no monitor is reached");

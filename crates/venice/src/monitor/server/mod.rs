@@ -4,7 +4,9 @@
 //! listener, if asked for, has a thread of its own, and asks this one. Where the state is in etcd,
 //! another one stands for election, and tells this one when it leads.
 
+mod figures;
 mod guard;
+mod panels;
 mod role;
 mod state;
 mod status;
@@ -308,22 +310,31 @@ fn stand(election: Election<Etcd>, inbox: Inbox<Order>) -> io::Result<Candidate>
 struct Observable(Inbox<Order>);
 
 impl Observed for Observable {
-    const PATHS: &str = "/healthz, /readyz, /status or /metrics";
+    const PATHS: &str = "/ (the dashboard), /healthz, /readyz, /status or /metrics";
 
     fn tell(&self, path: &[u8]) -> Option<Told> {
-        let asked = Asked::of(path)?;
+        const SILENT: &str = "the monitor does not answer";
+        let Some(asked) = Asked::of(path) else {
+            return ask::page(path, panels::SERVER, Err(SILENT));
+        };
         let ailment = admin::ailment(std::slice::from_ref(&self.0));
         let told = match ailment {
             Some(_) => None,
             None => ask::ask(|to| self.0.send(Order::Tell(asked, to))),
         };
+        let why = ailment.unwrap_or(SILENT);
         Some(match (asked, told) {
-            (_, None) => Told::health(Some(ailment.unwrap_or("the monitor does not answer"))),
+            (Asked::Dashboard, told) => {
+                let board = told.and_then(|told| told.board).ok_or(why);
+                return ask::page(path, panels::SERVER, board);
+            }
+            (_, None) => Told::health(Some(why)),
             (Asked::Health, Some(_)) => Told::health(None),
             (Asked::Ready, Some(told)) => Told::health(told.follows.as_deref()),
             (Asked::Status, Some(told)) => Told::json(told.status),
             (Asked::Metrics, Some(told)) => {
-                let encode = move |to: &mut rhythm_observe::Writer<'_>| status::encode(&told, to);
+                let encode =
+                    move |to: &mut rhythm_observe::Writer<'_>| figures::encode(&told.numbers, to);
                 Told::figures(rhythm_observe::encode("rhythm_venice_monitor", encode))
             }
         })

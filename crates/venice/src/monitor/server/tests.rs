@@ -22,6 +22,11 @@ struct Running {
 
 impl Running {
     fn start() -> Running {
+        Running::told_of(None)
+    }
+
+    /// One that tells of itself at an address, if one is given.
+    fn told_of(admin: Option<SocketAddr>) -> Running {
         let folder = tempfile::tempdir().expect("a folder");
         let server = Server::start(Options {
             listen: ([127, 0, 0, 1], 0).into(),
@@ -29,7 +34,7 @@ impl Running {
             trust: Trust::Secret(Secret::of(SECRET)),
             settings: Settings::default(),
             policy: Box::new(ByDistance),
-            admin: None,
+            admin,
             admin_hosts: Vec::new(),
         });
         let server = server.expect("a monitor");
@@ -153,4 +158,43 @@ fn strangers_of_one_address_make_way_for_each_other_alone() {
     until("the first made way", || open() == NODES_MAX);
     assert!(strangers[100..].iter().all(is_open));
     assert!(is_open(&other));
+}
+
+/// What the admin listener says at a path.
+fn told(monitor: &Running, path: &str) -> String {
+    let server = monitor.server.as_ref().expect("it runs");
+    let admin = server.admin_address().expect("it has one");
+    let mut stream = TcpStream::connect(admin).expect("it listens");
+    let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("a text");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("an answer");
+    body.to_owned()
+}
+
+#[test]
+fn the_dashboard_shows_the_nodes_and_who_is_gone() {
+    let monitor = Running::told_of(Some(([127, 0, 0, 1], 0).into()));
+    assert!(told(&monitor, "/").starts_with("<!doctype html>"));
+    let board = || -> serde_json::Value {
+        serde_json::from_str(&told(&monitor, "/dashboard.json")).expect("JSON")
+    };
+    assert_eq!(board()["state"], "leads");
+    assert!(board()["hint"].to_string().contains("No node has come yet"));
+    let first = monitor.node("first");
+    let shown = board();
+    let panel = |id: &str| {
+        let mut panels = shown["panels"].as_array().expect("panels").iter();
+        panels.find(|panel| panel["id"] == id).expect("it is shown")["parts"][0].clone()
+    };
+    let connected = &panel("rack")["figures"][0]["value"];
+    assert_eq!(*connected, serde_json::json!({"share": [1.0, 1.0]}));
+    let row = &panel("nodes")["table"]["rows"][0];
+    assert_eq!(row[0]["text"], "first");
+    assert_eq!(row[1]["state"][1], "there");
+    drop(first);
+    until("it is gone", || {
+        board()["alarms"][0] == "not connected: first"
+    });
 }

@@ -72,7 +72,7 @@ pub(super) fn backends(board: &mut Dashboard, backends: ByLabels<BackendMetrics>
     });
     let words = "Shared: another asked the same, and was sent in its place. Merged: asked for with \
                  others by one statement.";
-    let mut parts = vec![table, Part::Note(words)];
+    let mut parts = vec![table, Part::Note(words.into())];
     if !lines.is_empty() {
         parts.push(chart("Latency of backends, p99", Unit::Seconds, lines));
     }
@@ -161,20 +161,25 @@ pub(super) fn pages(board: &mut Dashboard, pages: Named<PageMetrics>) {
     }
     let mut rows = Vec::new();
     for (name, of) in pages {
-        let (mut wait, mut answer) = (HistogramSum::default(), HistogramSum::default());
+        let [mut whole, mut wait, mut answer] = [(); 3].map(|()| HistogramSum::default());
         let mut lanes = 0;
         for page in &of {
+            whole.add(&page.whole_time, NANOSECOND);
             wait.add(&page.queue_wait, NANOSECOND);
             answer.add(&page.service_time, NANOSECOND);
             lanes += page.cohort_size.sum();
         }
-        let (of_wait, of_answer) = (format!("wait {name}"), format!("answer {name}"));
+        let [of_whole, of_wait, of_answer] =
+            ["whole", "wait", "answer"].map(|what| format!("{what} {name}"));
+        board.histogram(&of_whole, whole);
         board.histogram(&of_wait, wait);
         board.histogram(&of_answer, answer);
         rows.push(vec![
             Value::Text(name),
             Value::Rate(sum(&of, answers)),
             Value::Ratio(lanes as f64, sum(&of, launches)),
+            Value::Quantile(0.5, of_whole.clone()),
+            Value::Quantile(0.99, of_whole),
             Value::Quantile(0.99, of_wait),
             Value::Quantile(0.5, of_answer.clone()),
             Value::Quantile(0.99, of_answer),
@@ -188,6 +193,8 @@ pub(super) fn pages(board: &mut Dashboard, pages: Named<PageMetrics>) {
             ("Page", Unit::Count),
             ("Requests", Unit::PerSecond),
             ("A cohort", Unit::Count),
+            ("Whole time, p50", Unit::Seconds),
+            ("Whole time, p99", Unit::Seconds),
             ("Waiting, p99", Unit::Seconds),
             ("Answering, p50", Unit::Seconds),
             ("Answering, p99", Unit::Seconds),
