@@ -298,7 +298,7 @@ fn counters(system: &System) -> Option<Finding> {
 fn page_faults(system: &System, probed: io::Result<()>) -> Finding {
     let what = "page faults";
     let Err(why) = probed else {
-        return good(what, "programs can be answered them (userfaultfd)");
+        return good(what, "another process can answer them (userfaultfd)");
     };
     const SETTING: &str = "vm.unprivileged_userfaultfd";
     let setting = system.number("proc/sys/vm/unprivileged_userfaultfd");
