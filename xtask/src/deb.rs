@@ -1,18 +1,18 @@
 //! `cargo xtask deb`: the Debian package, by cargo-deb. What it takes beside files of the
-//! repository (crates/rhythm/Cargo.toml lists all) is made here first, by the binary itself:
-//! manual pages and completions. The examples are what git knows of services/, so that no database
-//! that was made there gets in.
+//! repository (crates/rhythm/Cargo.toml lists all) is made here first: manual pages and completions
+//! by the binary itself, and the list of the crates that it is made of by cargo-sbom. The examples
+//! are what git knows of services/, so that no database that was made there gets in.
 
 use crate::paths::{root, target};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Make the Debian package of what is built: manual pages, completions, units, examples
 ///
-/// Needs cargo-deb (cargo install cargo-deb --locked). Prints the package's path; `packaging/try`
-/// installs it into a folder, and serves from there.
+/// Needs cargo-deb and cargo-sbom (cargo install cargo-deb cargo-sbom --locked). Prints the
+/// package's path; `packaging/try` installs it into a folder, and serves from there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The profile to build: `dev` is quick to compile, for trying the package itself
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Makes what goes into the package and is no file of the repository, by this binary.
+/// Makes what goes into the package and is no file of the repository, of this binary.
 fn stage(binary: &Path, folder: &Path) -> Result<()> {
     if folder.exists() {
         // What an earlier binary made.
@@ -70,7 +70,9 @@ fn stage(binary: &Path, folder: &Path) -> Result<()> {
     succeed(Command::new(binary).arg("man").arg(&man))?;
     // As Debian has them: compressed, without the time.
     fs::copy(root().join("CHANGELOG.md"), folder.join("changelog"))?;
-    let mut texts = vec![folder.join("changelog")];
+    let crates = folder.join("crates.cdx.json");
+    list_crates(&crates)?;
+    let mut texts = vec![folder.join("changelog"), crates];
     for entry in fs::read_dir(&man)? {
         texts.push(entry?.path());
     }
@@ -99,6 +101,27 @@ fn stage(binary: &Path, folder: &Path) -> Result<()> {
         fs::copy(root().join(name), &to).with_context(|| name.to_owned())?;
     }
     Ok(())
+}
+
+/// Writes which crates the binary is made of, on any system: as CycloneDX.
+fn list_crates(to: &Path) -> Result<()> {
+    let list = [
+        "sbom",
+        "--cargo-package",
+        "rhythm",
+        "--output-format",
+        "cyclone_dx_json_1_6",
+    ];
+    let listed = Command::new("cargo")
+        .args(list)
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo")?;
+    if !listed.status.success() {
+        bail!("cargo sbom failed: where it is missing, `cargo install cargo-sbom --locked`");
+    }
+    fs::write(to, listed.stdout).with_context(|| format!("{}", to.display()))
 }
 
 fn succeed(command: &mut Command) -> Result<()> {

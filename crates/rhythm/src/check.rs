@@ -9,6 +9,7 @@ use crate::remote::{ChoiceParser, DeviceChoice, RemoteArgs};
 use crate::services::{self, Compiled};
 use anyhow::Result;
 use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
 use rhythm_engine::compile::compile;
 use rhythm_engine::program::Service;
 use rhythm_engine::settings::BackendConfig;
@@ -17,6 +18,10 @@ use rhythm_server::{Memory, ServerOptions, Site, Sites};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How often is shown that something goes on.
+const TICK: Duration = Duration::from_millis(200);
 
 /// Compile a service, or several, and report every mistake with file, line, column and a hint. Of
 /// several, also whether one server can serve them together.
@@ -80,7 +85,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     args.backends.apply(&mut sources, count)?;
     let mut all = Vec::new();
     for (folder, at) in folders.into_iter().zip(&args.folders) {
+        let files = so_many(folder.sources.files.len(), "file");
+        let shown = under_way(format!("compiles {files} of {}", at.display()))?;
         let compiled = compile(&folder.sources, &kinds());
+        shown.finish_and_clear();
         let warnings = match &compiled {
             Ok(service) => &service.warnings,
             Err(mistakes) => mistakes,
@@ -104,7 +112,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let mut configs: Vec<_> = all.iter_mut().map(|it| &mut it.service.config).collect();
     services::agree(&mut configs)?;
     let nowhere = |_: &BackendConfig| Ok(Vec::new());
+    let shown = under_way(String::new())?;
     let sites = all.into_iter().map(|compiled| {
+        let name = &compiled.service.config.service.name;
+        let files = so_many(compiled.folder.sources.static_files.len(), "static file");
+        shown.set_message(format!("reads {files} of {name}"));
         let sources = nodes.as_ref().map(|_| compiled.folder.sources.clone());
         let site = compiled.into_site(nowhere, |_| Ok(Vec::new()), None)?;
         if let (Some(nodes), Some(sources)) = (&nodes, sources) {
@@ -112,7 +124,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         }
         Ok(site)
     });
-    let sites = Sites::new(sites.collect::<Result<_>>()?).map_err(anyhow::Error::msg)?;
+    let sites = sites.collect::<Result<_>>();
+    shown.finish_and_clear();
+    let sites = Sites::new(sites?).map_err(anyhow::Error::msg)?;
     for site in sites.all() {
         for warning in site.statics().warnings() {
             complain(format_args!("warning: {warning}"));
@@ -165,6 +179,15 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         tell_memory(&sites)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows on a terminal what is under way, and for how long already.
+fn under_way(what: String) -> Result<ProgressBar> {
+    let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}")?;
+    let shown = ProgressBar::new_spinner().with_style(style);
+    shown.set_message(what);
+    shown.enable_steady_tick(TICK);
+    Ok(shown)
 }
 
 /// Tells a service's settings.
@@ -240,7 +263,10 @@ fn reach(service: &Service) -> Result<bool> {
     let mut all = true;
     for config in &service.backends {
         let (name, kind) = (&config.name, config.kind);
-        match backend::reach(config) {
+        let shown = under_way(format!("asks the backend {name}"))?;
+        let reached = backend::reach(config);
+        shown.finish_and_clear();
+        match reached {
             Ok(()) => print_line(format_args!("backend {name} ({kind}) can be asked"))?,
             Err(why) => {
                 all = false;

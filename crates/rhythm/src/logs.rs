@@ -119,10 +119,13 @@ pub(crate) fn start(format: LogFormat) -> io::Result<()> {
     let filter = read
         .flatten()
         .unwrap_or_else(|| EnvFilter::new(format!("info,{QUIET}")));
-    let logs = tracing_subscriber::fmt()
-        .with_ansi(std::io::stderr().is_terminal())
+    let mut logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(move || lines.clone());
+    if !io::stderr().is_terminal() {
+        // Only then: what is said here goes before NO_COLOR, which it looks at by itself.
+        logs = logs.with_ansi(false);
+    }
     match format {
         LogFormat::Text => logs.with_target(false).init(),
         LogFormat::Json => logs.json().init(),

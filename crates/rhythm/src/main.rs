@@ -2,7 +2,7 @@
 //!
 //! Each subcommand is a module with its flags (`Args`), which say what was typed, and `run`, which
 //! makes of them the options of the library that does the work. An error is printed once, with its
-//! causes, and ends with exit code 1; wrong flags end with 2.
+//! causes; `exits` says what commands end with.
 #![deny(unsafe_code)]
 
 mod admin;
@@ -19,6 +19,7 @@ mod doctor;
 #[cfg(test)]
 mod documented;
 mod ending;
+mod exits;
 mod flags;
 mod folder;
 mod kv;
@@ -55,6 +56,7 @@ const ENVIRONMENT: &str = "Environment:
 /// backend access and rendering then happen once for the cohort instead of once for each request.
 #[derive(Debug, Parser)]
 #[command(name = "rhythm", version, propagate_version = true, after_help = ENVIRONMENT)]
+#[command(after_long_help = format!("{ENVIRONMENT}\n\n{}", exits::help()))]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -109,7 +111,8 @@ fn main() -> ExitCode {
         Command::Schema(args) => schema::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => shell::completions(&args, Cli::command()),
-        Command::Man(args) => shell::man(&args, Cli::command()),
+        // Each of its pages has a section for how a command ends.
+        Command::Man(args) => shell::man(&args, Cli::command().after_long_help(ENVIRONMENT)),
     };
     logs::finish();
     result.unwrap_or_else(|error| {

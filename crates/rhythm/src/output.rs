@@ -5,14 +5,12 @@
 //! that SIGPIPE ended: it neither succeeded nor failed at what it was asked. Where nobody reads
 //! standard error there is nobody to tell that, and the command goes on.
 
+use crate::exits;
 use anyhow::{Context, Result};
 use std::error::Error;
 use std::fmt::{self, Display};
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
-
-/// 128 and the number of SIGPIPE.
-const STATUS: u8 = 128 + 13;
 
 /// Nobody reads standard output any more.
 #[derive(Debug)]
@@ -21,7 +19,7 @@ pub(crate) struct NoReader;
 impl NoReader {
     /// What a command ends with that learns of it.
     pub(crate) fn exit_code() -> ExitCode {
-        ExitCode::from(STATUS)
+        ExitCode::from(exits::NO_READER)
     }
 }
 

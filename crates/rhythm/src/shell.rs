@@ -1,7 +1,7 @@
 //! `rhythm completions` and `rhythm man`: what shells and man(1) know of the command line, made
 //! from its one definition.
 
-use crate::output;
+use crate::{exits, output};
 use anyhow::{Context, Result};
 use clap_complete::Shell;
 use std::io;
@@ -54,7 +54,10 @@ fn pages(command: &clap::Command, folder: &Path) -> io::Result<()> {
     let page = clap_mangen::Man::new(command.clone());
     let mut text = Vec::new();
     page.render(&mut text)?;
-    let text = with_usage(&String::from_utf8_lossy(&text), &usage(command));
+    let mut text = with_usage(&String::from_utf8_lossy(&text), &usage(command));
+    text.push_str(&exits::of_manual(
+        command.get_bin_name().unwrap_or_default(),
+    ));
     std::fs::write(folder.join(page.get_filename()), text)
 }
 

@@ -503,8 +503,106 @@ fn shells_and_man_know_the_commands() {
     for (page, told) in [
         ("rhythm.1", "similar requests"),
         ("rhythm-serve.1", "cohort\\-size"),
+        ("rhythm-serve.1", ".SH EXIT STATUS\n.TP\n0\n"),
+        ("rhythm-kv-keyspace.1", ".TP\n3\nThe node lacks"),
     ] {
         let text = std::fs::read_to_string(folder.join(page)).expect("it is there");
         assert!(text.contains(told), "{page}");
     }
+}
+
+/// What a command shows on a terminal, which util-linux's script(1) makes.
+fn on_a_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    let words = arguments.iter().map(|word| format!(" '{word}'"));
+    let line = format!(
+        "'{}'{}",
+        env!("CARGO_BIN_EXE_rhythm"),
+        words.collect::<String>()
+    );
+    let mut command = Command::new("script");
+    command.args(["-q", "-c", &line, "/dev/null"]);
+    for variable in ["NO_COLOR", "CLICOLOR_FORCE", "RHYTHM_SIMD", "RHYTHM_LOG"] {
+        command.env_remove(variable);
+    }
+    command
+        .env("TERM", "xterm")
+        .envs(environment.iter().copied());
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.expect("script is there (util-linux)");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn no_color_keeps_colors_out_of_the_log() {
+    const COLOR: &str = "\u{1b}[";
+    // It warns of what the variable says, and ends.
+    let command = [
+        "venice",
+        "run",
+        "--local",
+        "1M",
+        "--remote",
+        "1M",
+        "--donor",
+        "127.0.0.1:1",
+    ];
+    let command = [&command[..], &["--key-file", "/nowhere", "--", "true"]].concat();
+    let wrong = ("RHYTHM_LOG", "wrong");
+    for (environment, is_colored) in [
+        (&[wrong][..], true),
+        (&[wrong, ("NO_COLOR", "")], true),
+        (&[wrong, ("NO_COLOR", "1")], false),
+    ] {
+        let shown = on_a_terminal(&command, environment);
+        assert!(shown.contains("RHYTHM_LOG is none of"), "{shown}");
+        assert_eq!(shown.contains(COLOR), is_colored, "{shown:?}");
+    }
+    let mut elsewhere = rhythm(&command);
+    let output = elsewhere.env("RHYTHM_LOG", "wrong").output();
+    let told = errors(&output.expect("it is started"));
+    assert!(told.contains("RHYTHM_LOG is none of"), "{told}");
+    assert!(!told.contains(COLOR), "{told:?}");
+}
+
+#[test]
+fn a_check_shows_on_a_terminal_how_it_gets_on() {
+    let folder = service("progress", "");
+    let folder = folder.to_str().expect("it is UTF-8");
+    let shown = on_a_terminal(&["check", folder], &[]);
+    let told = format!("compiles 2 files of {folder}");
+    assert!(shown.contains(&told), "{shown:?}");
+    assert!(shown.contains("reads 0 static files of "), "{shown:?}");
+    let output = rhythm(&["check", folder]).output().expect("it is started");
+    assert_eq!(errors(&output), "");
+}
+
+#[test]
+fn commands_end_with_what_the_table_says() {
+    let sound = service("exits", "");
+    let sound = sound.to_str().expect("it is UTF-8");
+    let help = rhythm(&["--help"]).output().expect("it is started");
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let (_, table) = help.split_once("\nExit status:\n").expect("it is there");
+    for (arguments, status) in [
+        (&["check", sound][..], 0),
+        (&["check", "/nowhere"], 1),
+        (&["check"], 2),
+        (&["check", sound, "--no-such-flag"], 2),
+    ] {
+        let output = rhythm(arguments).output().expect("it is started");
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}");
+        let mut lines = table.lines();
+        assert!(
+            lines.any(|line| line.starts_with(&format!("  {status}  "))),
+            "{table}"
+        );
+    }
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let status = rhythm(&["check", sound]).stdout(writer).status();
+    assert_eq!(status.expect("it is started").code(), Some(141));
+    assert!(
+        table.lines().any(|line| line.starts_with("  141  ")),
+        "{table}"
+    );
 }

@@ -20,8 +20,7 @@ use std::time::Duration;
 /// them), and their pages fetched, inflated and compared: where one is another than the first
 /// server's nothing is measured. Then they are loaded in turn from another processor, every answer
 /// compared. A server that is not installed here is told, with what installs it, and left out;
-/// those in Rust are built by `cargo build --release --manifest-path
-/// crates/bench/peers/Cargo.toml`.
+/// crates/bench/peers/install has all of them.
 ///
 /// The report has medians with the least and the most, CPU time an answer, p50 and p99, and says
 /// where the load was the limit and what else ran on these processors. It is printed, and, after

@@ -3,9 +3,12 @@
 use super::system::System;
 use rhythm_engine_cuda::gpu::driver::Driver;
 use rhythm_protocol::scan::Level;
+use rhythm_venice::memory::run;
+use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::sched_getaffinity;
 use serde::Serialize;
+use std::io;
 
 /// The oldest kernel that a server is tried on: epoll_pwait2(2).
 const KERNEL_MIN: (u32, u32) = (5, 11);
@@ -74,7 +77,8 @@ pub(super) fn all(system: &System) -> Vec<Finding> {
         nodes(system),
         clock(system),
         counters(system),
-        Some(gpu()),
+        Some(page_faults(system, run::faults())),
+        Some(gpu(opened())),
     ];
     found.into_iter().flatten().collect()
 }
@@ -293,19 +297,62 @@ fn counters(system: &System) -> Option<Finding> {
     })
 }
 
-fn gpu() -> Finding {
-    match Driver::open(0) {
-        Ok(driver) => {
-            let gpu = driver.describe();
-            let found = format!(
-                "{}, {} of memory, driver for CUDA {}",
-                gpu.name,
-                size(gpu.memory_bytes),
-                gpu.driver_version
-            );
-            good("GPU", found)
+/// What `rhythm venice run` stands on: page faults of a program, answered by another process.
+fn page_faults(system: &System, probed: io::Result<()>) -> Finding {
+    let what = "page faults";
+    let Err(why) = probed else {
+        return good(what, "another process can answer them (userfaultfd)");
+    };
+    const SETTING: &str = "vm.unprivileged_userfaultfd";
+    let setting = system.number("proc/sys/vm/unprivileged_userfaultfd");
+    let setting = setting.map_or("not there".to_owned(), |number| number.to_string());
+    let device = match system.exists("dev/userfaultfd") {
+        true => "there, and may be its owner's alone",
+        false => "not there",
+    };
+    let help = match why.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOSYS) => {
+            "it needs a kernel that is built with CONFIG_USERFAULTFD; a container's seccomp may\n\
+             say this, too"
+                .to_owned()
         }
-        Err(why) => good("GPU", format!("none to use: {why}")),
+        Some(Errno::INVAL) => "it needs Linux 5.19 or later".to_owned(),
+        _ => format!(
+            "it needs root (CAP_SYS_PTRACE, by which forks are followed), also where {SETTING}\n\
+             (here {setting}) is 1, or /dev/userfaultfd (here {device}) may be opened;\n\
+             containers often forbid it by seccomp"
+        ),
+    };
+    good(what, format!("userfaultfd is refused: {why}")).but(
+        State::Remark,
+        format!(
+            "`rhythm venice run` starts no program with memory of another machine, nothing else\n\
+             needs them; {help}"
+        ),
+    )
+}
+
+/// The first GPU, in words.
+fn opened() -> Result<String, String> {
+    let driver = Driver::open(0).map_err(|why| why.to_string())?;
+    let gpu = driver.describe();
+    Ok(format!(
+        "{}, {} of memory, driver for CUDA {}",
+        gpu.name,
+        size(gpu.memory_bytes),
+        gpu.driver_version
+    ))
+}
+
+fn gpu(opened: Result<String, String>) -> Finding {
+    match opened {
+        Ok(gpu) => good("GPU", gpu),
+        Err(why) => good("GPU", format!("none to use: {why}")).but(
+            State::Remark,
+            "pages are rendered by the CPUs, as they are without `--device cuda`, which ends with\n\
+             an error here; nothing else is missing. It needs compute capability 9.0 or later\n\
+             (8.0 with NVRTC) and the driver for CUDA 13.0 (docs/gpu.md)",
+        ),
     }
 }
 
@@ -427,5 +474,40 @@ mod tests {
             nodes(&system).map(|nodes| nodes.found),
             Some("2".to_owned())
         );
+    }
+
+    #[test]
+    fn page_faults_that_nobody_may_answer_are_told_with_what_they_cost_and_what_helps() {
+        let setting = ("proc/sys/vm/unprivileged_userfaultfd", "0\n");
+        let system = system("faults", &[setting, ("dev/userfaultfd", "")]);
+        assert_eq!(page_faults(&system, Ok(())).state, State::Good);
+        let refused = |errno: Errno| page_faults(&system, Err(errno.into()));
+        for (errno, helps) in [
+            (
+                Errno::PERM,
+                "(here 0) is 1, or /dev/userfaultfd (here there",
+            ),
+            (Errno::NOSYS, "CONFIG_USERFAULTFD"),
+            (Errno::INVAL, "Linux 5.19"),
+        ] {
+            let found = refused(errno);
+            assert_eq!(found.state, State::Remark, "{found:?}");
+            let means = found.means.expect("it says so");
+            assert!(means.contains("`rhythm venice run` starts no"), "{means}");
+            assert!(means.contains(helps), "{means}");
+        }
+        let system = super::tests::system("no-faults", &[]);
+        let means = page_faults(&system, Err(Errno::PERM.into())).means;
+        let means = means.expect("it says so");
+        assert_eq!(means.matches("(here not there)").count(), 2, "{means}");
+    }
+
+    #[test]
+    fn a_missing_gpu_is_told_with_what_it_costs() {
+        assert_eq!(gpu(Ok("one".to_owned())).state, State::Good);
+        let none = gpu(Err("no driver".to_owned()));
+        assert_eq!(none.state, State::Remark, "{none:?}");
+        let means = none.means.expect("it says so");
+        assert!(means.contains("rendered by the CPUs"), "{means}");
     }
 }

@@ -31,6 +31,11 @@ impl System {
         self.read(path)?.parse().ok()
     }
 
+    /// Whether there is such a file, whoever may open it.
+    pub(super) fn exists(&self, path: &str) -> bool {
+        self.root.join(path).exists()
+    }
+
     /// Names in a folder.
     pub(super) fn names(&self, path: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.root.join(path));

@@ -3,6 +3,7 @@
 use super::nodes::{Node, Text, check_backbone, check_name, check_reach, nodes, place};
 use super::values;
 use super::verdict::verdict;
+use crate::exits::FORGOTTEN;
 use crate::{logs, output};
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_engine::settings::LogFormat;
@@ -18,10 +19,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// The exit status of a node that lacks what it confirmed: to start it again mends nothing, and
-/// systemd is told so.
-const FORGOTTEN: u8 = 3;
 
 /// Serve a small keyspace that nodes agree on, and that none of them forgets.
 ///

@@ -4,6 +4,7 @@ mod options;
 pub(crate) mod own;
 mod status;
 
+use crate::exits::NOTHING_TO_GAIN;
 use crate::logs;
 use crate::output::{complain, print, print_line};
 use anyhow::{Context, Result, ensure};
@@ -28,9 +29,6 @@ use std::time::Duration;
 
 /// Most bytes of a line of an access log: more than servers take as a request's.
 const LINE_MAX: u64 = 64 << 10;
-
-/// What a command ends with that finds nothing to gain.
-const NOTHING_TO_GAIN: u8 = 3;
 
 /// Choose between all hardware threads and one a core for a server, by the requests that it is
 /// asked.

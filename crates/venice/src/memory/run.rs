@@ -122,6 +122,15 @@ impl From<Errno> for RunError {
     }
 }
 
+/// Whether the kernel lets page faults of this user's programs be answered, those of what they fork
+/// included.
+///
+/// # Errors
+/// What the kernel says in place of that.
+pub fn faults() -> io::Result<()> {
+    uffd::probe()
+}
+
 /// Runs a program until it and all that it forked have ended.
 ///
 /// # Errors
@@ -133,7 +142,7 @@ pub fn run(
     arguments: &[OsString],
 ) -> Result<Ended, RunError> {
     let path = program::find(program)?;
-    uffd::probe().map_err(RunError::Faults)?;
+    faults().map_err(RunError::Faults)?;
     if !std::path::Path::new("/proc/self/fd").is_dir() {
         return Err(RunError::NoProc);
     }
