@@ -266,7 +266,7 @@ fn requests_wait_for_a_server_that_is_started_anew_and_none_is_lost() {
 #[test]
 fn a_server_that_stays_away_is_not_waited_for_by_all_nor_for_long() {
     let app = Upstream::new();
-    let more = "keep_alive = \"0s\"\nrestart_timeout = \"600ms\"\nwaiting_max = 1";
+    let more = "keep_alive = \"0s\"\nrestart_timeout = \"3s\"\nwaiting_max = 1";
     let server = serve(&[&app], more);
     let address = server.local_addr();
     let ask = move || Client::new(address).get("/").status;
@@ -281,7 +281,7 @@ fn a_server_that_stays_away_is_not_waited_for_by_all_nor_for_long() {
         // Its time is over: nobody waits any more.
         let start = std::time::Instant::now();
         assert!((0..10).all(|_| ask() == 502));
-        assert!(start.elapsed() < Duration::from_millis(3000));
+        assert!(start.elapsed() < Duration::from_secs(15));
         // Once it is there what is said of it begins anew.
         app.take();
         assert_eq!(ask(), 200);
