@@ -68,9 +68,13 @@ impl BitText {
     }
 }
 
+/// Bits of a literal at most.
+const LITERAL_MAX: u32 = 15;
+
 /// Writes bits behind each other into a buffer that has room for them.
 ///
-/// What is written in one go is 56 bits at most: up to seven wait for their byte to be full.
+/// What is written in one go is 56 bits at most: up to seven wait for their byte to be full, behind
+/// literals and matches up to 63.
 #[derive(Debug)]
 pub(crate) struct BitWriter<'b> {
     buffer: &'b mut [u8],
@@ -98,6 +102,16 @@ impl<'b> BitWriter<'b> {
         debug_assert!(self.count + count <= 64);
         self.waiting |= bits << self.count;
         self.count += count;
+    }
+
+    /// Adds the bits of a literal, of which a few wait together before their bytes are written.
+    #[inline(always)]
+    pub(crate) fn literal(&mut self, bits: Bits) {
+        debug_assert!(bits.count <= LITERAL_MAX);
+        if self.count > 64 - LITERAL_MAX {
+            self.flush();
+        }
+        self.add(bits.bits, bits.count);
     }
 
     /// Writes the bytes that are full.

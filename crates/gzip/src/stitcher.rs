@@ -170,15 +170,11 @@ impl Stitcher {
                     continue;
                 }
             }
-            let bits = code.literal(text[at]);
-            to.add(bits.bits, bits.count);
-            to.flush();
+            to.literal(code.literal(text[at]));
             at += 1;
         }
         for byte in &text[at..] {
-            let bits = code.literal(*byte);
-            to.add(bits.bits, bits.count);
-            to.flush();
+            to.literal(code.literal(*byte));
         }
         (self.at, self.waiting) = to.stand();
     }
@@ -265,11 +261,11 @@ fn far(
 
 #[inline(always)]
 fn put_match(to: &mut BitWriter<'_>, code: &Code, length: usize, distance: u32) {
+    to.flush();
     let length = code.length(length);
     to.add(length.bits, length.count);
     let distance = code.distance(distance);
     to.add(distance.bits, distance.count);
-    to.flush();
 }
 
 /// How many bytes a match at this distance has, if it takes fewer bits than they would.

@@ -15,9 +15,9 @@
 //! connection's [`Codec`] does is its own business and sans-I/O. What the layer sees to:
 //!
 //! - *Taken* means sealed: bytes that `send` took are in a record, and the record is the layer's.
-//!   It seals one after the other as long as the socket takes them whole, and holds the rest of one
-//!   at most; while it does, and until the peers have greeted each other, it takes nothing.
-//!   `writable` follows then, as if the socket had been full.
+//!   It seals a few at once, which leave in one sending, and goes on as long as the socket takes
+//!   them whole; it holds the rest of those at most, and while it does, and until the peers have
+//!   greeted each other, it takes nothing. `writable` follows then, as if the socket had been full.
 //! - One `received` of the driver is one of the handler at most, so that a pause holds from the
 //!   next one on, as it does without a layer.
 //! - *Close* is kept behind the record held: the layer seals the codec's farewell, sends what it

@@ -155,21 +155,31 @@ impl AnswerReader {
 
     fn read_head(&mut self, input: &[u8]) -> Result<(usize, Part<'static>), Unreadable> {
         let mut used = 0;
-        let length_of_head = loop {
+        loop {
             let before = self.head_bytes.len();
             // Never more than can be a head, whatever came with it.
             let rest = &input[used..];
             let piece = &rest[..rest.len().min(HEAD_BYTES_MAX + 1 - before)];
-            self.head_bytes.extend_from_slice(piece);
-            let (head, bytes) = (&mut *self.head, &self.head_bytes[..]);
-            let progress = parse_response(head, bytes, HEAD_BYTES_MAX, self.to_head);
+            // A head that comes whole is read where it lies: the content that came with it is not
+            // copied.
+            let is_first = before == 0;
+            if !is_first {
+                self.head_bytes.extend_from_slice(piece);
+            }
+            let bytes = if is_first { piece } else { &self.head_bytes };
+            let progress = parse_response(&mut self.head, bytes, HEAD_BYTES_MAX, self.to_head);
             let length = match progress.map_err(|_| Unreadable)? {
-                Progress::Partial => return Ok((used + piece.len(), Part::Nothing)),
+                Progress::Partial => {
+                    if is_first {
+                        self.head_bytes.extend_from_slice(piece);
+                    }
+                    return Ok((used + piece.len(), Part::Nothing));
+                }
                 Progress::Complete { head_len } => head_len,
             };
             used += length - before;
             // The answer itself is still to come (RFC 9110, section 15.2).
-            if matches!(head.status(), 100 | 102..=199) {
+            if matches!(self.head.status(), 100 | 102..=199) {
                 self.head_bytes.clear();
                 self.interim += 1;
                 if self.interim > INTERIM_MAX {
@@ -177,9 +187,12 @@ impl AnswerReader {
                 }
                 continue;
             }
-            break length;
-        };
-        self.head_bytes.truncate(length_of_head);
+            match is_first {
+                true => self.head_bytes.extend_from_slice(&piece[..length]),
+                false => self.head_bytes.truncate(length),
+            }
+            break;
+        }
         self.tells_of_more = self.head.framing() == ResponseFraming::None
             && (self.length().is_some_and(|length| length > 0)
                 || self.head.known(Known::TransferEncoding).is_some());
@@ -313,6 +326,17 @@ mod tests {
         assert_eq!(to_head, Ok((200, vec![], true, false)));
         let to_head = read(&[b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"], true);
         assert_eq!(to_head, Ok((200, vec![], true, true)));
+    }
+
+    #[test]
+    fn of_what_comes_with_a_head_nothing_is_kept() {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n";
+        let answer = head.to_owned() + &"x".repeat(20_000);
+        let mut reader = AnswerReader::new(false, false);
+        let read = reader.next(answer.as_bytes(), &mut Vec::new());
+        assert_eq!(read.map(|(used, _)| used), Ok(head.len()));
+        assert_eq!(reader.head().1, head.as_bytes());
+        assert!(reader.head_bytes.capacity() < 2 * head.len());
     }
 
     #[test]

@@ -35,6 +35,11 @@ const PAGES: &[(&str, &str)] = &[
          {% for i in range(400) %}word {% endfor %}\n",
     ),
     (
+        "secret.html",
+        "+++\nroute = \"GET /secret\"\ngzip = false\n+++\n\
+         {% for i in range(400) %}word {% endfor %}\n",
+    ),
+    (
         "picture.html",
         "+++\nroute = \"GET /picture\"\ncontent_type = \"Image/PNG\"\n+++\n\
          {% for i in range(400) %}word {% endfor %}\n",
@@ -110,6 +115,7 @@ fn what_is_short_or_long_or_encoded_by_its_page_is_sent_as_it_is() {
         ("/own", None),
         ("/tagged", None),
         ("/picture", None),
+        ("/secret", None),
     ] {
         let answer = client.with(&format!("GET {target}"), GZIP, "");
         assert_ne!(answer.header("content-encoding"), Some("gzip"), "{target}");

@@ -236,6 +236,59 @@ fn a_server_that_kept_its_connections_is_asked_as_before_once_it_takes_new_ones(
     stop(server);
 }
 
+/// Nothing of a request is sent where a connection is refused, so that any may wait.
+#[test]
+fn requests_wait_for_a_server_that_is_started_anew_and_none_is_lost() {
+    let app = Upstream::new();
+    let server = serve(&[&app], "keep_alive = \"0s\"\nrestart_timeout = \"20s\"");
+    let address = server.local_addr();
+    for round in 1..=3 {
+        app.refuse();
+        std::thread::scope(|scope| {
+            for method in ["GET", "POST", "GET", "POST"] {
+                scope.spawn(move || {
+                    let mut client = Client::new(address);
+                    let line = format!("{method} /app");
+                    let head = "Content-Length: 0\r\n";
+                    assert_eq!(client.with(&line, head, "").status, 200, "{method}");
+                });
+            }
+            sleep(Duration::from_millis(200));
+            assert_eq!(app.answered(), 4 * (round - 1));
+            app.take();
+        });
+        assert_eq!(app.answered(), 4 * round);
+    }
+    stop(server);
+}
+
+/// It may be gone for good: few wait for it, all together for no longer than is said.
+#[test]
+fn a_server_that_stays_away_is_not_waited_for_by_all_nor_for_long() {
+    let app = Upstream::new();
+    let more = "keep_alive = \"0s\"\nrestart_timeout = \"3s\"\nwaiting_max = 1";
+    let server = serve(&[&app], more);
+    let address = server.local_addr();
+    let ask = move || Client::new(address).get("/").status;
+    assert_eq!(ask(), 200);
+    for _ in 0..2 {
+        app.refuse();
+        let first = spawn(ask);
+        sleep(Duration::from_millis(100));
+        assert_eq!(ask(), 502, "one waits already");
+        assert!(!first.is_finished());
+        assert_eq!(first.join().expect("no panic"), 502);
+        // Its time is over: nobody waits any more.
+        let start = std::time::Instant::now();
+        assert!((0..10).all(|_| ask() == 502));
+        assert!(start.elapsed() < Duration::from_secs(15));
+        // Once it is there what is said of it begins anew.
+        app.take();
+        assert_eq!(ask(), 200);
+    }
+    stop(server);
+}
+
 /// Who waits to be asked for his content is told what he would be told with it.
 #[test]
 fn a_path_that_is_not_clear_is_refused_before_its_content_is_asked_for() {

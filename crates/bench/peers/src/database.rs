@@ -100,17 +100,27 @@ pub struct Told {
     pub url: String,
     /// Of how many connections its pool is; without, it is one connection.
     pub connections: Option<usize>,
+    /// Pages are compressed for who takes it.
+    pub gzip: bool,
 }
 
 impl Told {
-    /// By the command line: `ADDRESS DATABASE [CONNECTIONS]`.
+    /// By the command line: `ADDRESS DATABASE [CONNECTIONS | gzip]`.
     pub fn read() -> Result<Told, Failed> {
-        let usage = "usage: ADDRESS DATABASE [CONNECTIONS]";
+        let usage = "usage: ADDRESS DATABASE [CONNECTIONS | gzip]";
         let mut arguments = std::env::args().skip(1);
+        let (address, url) = (
+            arguments.next().ok_or(usage)?,
+            arguments.next().ok_or(usage)?,
+        );
+        let more = arguments.next();
+        let gzip = more.as_deref() == Some("gzip");
+        let connections = more.filter(|_| !gzip).map(|number| number.parse());
         Ok(Told {
-            address: arguments.next().ok_or(usage)?,
-            url: arguments.next().ok_or(usage)?,
-            connections: arguments.next().map(|number| number.parse()).transpose()?,
+            address,
+            url,
+            connections: connections.transpose()?,
+            gzip,
         })
     }
 }

@@ -15,8 +15,10 @@ macro_rules! cases {
 }
 
 /// The cases that there are.
-const CASES: [(&str, &str); 5] =
-    cases!("account_summary" "account_summary-gzip" "account_summary-tls" "fortunes" "shop");
+const CASES: [(&str, &str); 8] = cases!(
+    "account_summary" "account_summary-gzip" "account_summary-tls" "account_summary-tls-gzip"
+    "fortunes" "fortunes-gzip" "proxy" "shop"
+);
 const PEERS: &str = include_str!("../../cases/peers.toml");
 
 /// Connections of a case at most: their requests are under way all at once.
@@ -58,6 +60,9 @@ pub struct Case {
     /// The PostgreSQL that pages come from, if they do.
     #[serde(default)]
     pub(super) database: Option<Filled>,
+    /// The peer that serves behind the servers, if one does.
+    #[serde(default)]
+    pub(super) upstream: Option<String>,
     /// The servers; the first is what the others are compared with.
     pub(super) server: Vec<Entry>,
     /// Servers that `peers.toml` does not have, or others under their names.
@@ -268,14 +273,30 @@ impl Case {
                     entry.name
                 ));
             }
+            if self.upstream.is_none() && texts.clone().any(|it| it.contains("{upstream}")) {
+                return Err(format!("{} needs an `upstream`", entry.name));
+            }
             if self.database.is_none() && texts.clone().any(|it| it.contains("{database}")) {
                 return Err(format!("{} needs a [[database.fill]]", entry.name));
             }
+        }
+        if let Some(entry) = self.behind() {
+            self.peer_of(&entry)?;
         }
         if self.peer_of(&self.server[0])?.page == Equality::Length {
             return Err("the first server has the page that the others are to give".to_owned());
         }
         Ok(())
+    }
+
+    /// The server behind the others, if there is one.
+    pub(super) fn behind(&self) -> Option<Entry> {
+        let peer = self.upstream.clone()?;
+        Some(Entry {
+            name: peer.clone(),
+            peer,
+            with: BTreeMap::new(),
+        })
     }
 
     /// Whether something of it is in the repository.
@@ -353,6 +374,12 @@ mod tests {
             ("banking", "bank", "there is no peer bank: there are "),
             ("banking", "limit", "not the first itself"),
             ("banking", "fortunes", "needs a [[database.fill]]"),
+            ("banking", "proxy", "needs an `upstream`"),
+            (
+                "connections",
+                "upstream = 'none'\nconnections",
+                "there is no peer none",
+            ),
             ("about", "abuot", "unknown field `abuot`"),
             (
                 "[[server]]",

@@ -207,12 +207,23 @@ impl Comparison<'_> {
             let version = crate::reproduce::postgres::version();
             known(&|report| report.database.clone_from(&version));
         }
-        let starter = Starter {
+        let mut starter = Starter {
             case,
-            names: &names,
+            names: names.clone(),
             processors,
+            on: 1,
             certificate: certificate.clone(),
         };
+        // It ends when this does.
+        let _behind = match case.behind() {
+            Some(entry) => {
+                let behind = starter.start(&entry, None)?;
+                starter.names.set("upstream", behind.address);
+                Some(behind)
+            }
+            None => None,
+        };
+        starter.on = 0;
         let mut servers: Vec<Running> = Vec::new();
         for (entry, _) in &wanted {
             let first = servers.first();

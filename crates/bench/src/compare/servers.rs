@@ -76,8 +76,10 @@ impl Running {
 /// What starts servers of a case.
 pub(super) struct Starter<'a> {
     pub(super) case: &'a Case,
-    pub(super) names: &'a Names,
+    pub(super) names: Names,
     pub(super) processors: &'a Processors,
+    /// Which of the processors for servers those that it starts have.
+    pub(super) on: usize,
     /// The certificate that clients believe, of a case over TLS.
     pub(super) certificate: Option<PathBuf>,
 }
@@ -198,7 +200,7 @@ impl Starter<'_> {
         let mut command = Command::new(path);
         command.args(arguments).stdin(Stdio::null());
         command.stdout(output).stderr(errors);
-        self.processors.of_server(0);
+        self.processors.of_server(self.on);
         let started = Process::start(&mut command);
         self.processors.of_load();
         started.map_err(|why| format!("{program}: {why}"))

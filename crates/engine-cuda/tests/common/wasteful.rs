@@ -117,6 +117,7 @@ pub fn wasteful() -> Arc<Service> {
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),
+        gzip: true,
         content_type: "text/html".to_owned(),
         params: vec![],
         list_params: vec![],

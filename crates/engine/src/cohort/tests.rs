@@ -23,6 +23,7 @@ fn page() -> PageProgram {
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),
+        gzip: true,
         content_type: String::new(),
         params: vec![],
         list_params: vec![],

@@ -139,6 +139,7 @@ impl<'a> Assembly<'_, 'a> {
                 is_checked: header.csrf.unwrap_or(self.session.csrf) && !header.only_gets(),
                 token: page.parts.token,
             },
+            gzip: header.gzip,
             content_type: header.content_type.clone(),
             params,
             list_params,

@@ -128,6 +128,7 @@ impl<'a> ErrorAssembly<'_, 'a> {
             now: None,
             drawn: Vec::new(),
             csrf: Csrf::default(),
+            gzip: true,
             content_type: file.header.content_type.clone(),
             params: Vec::new(),
             list_params: Vec::new(),

@@ -114,6 +114,8 @@ pub struct PageProgram {
     pub drawn: Vec<FieldId>,
     /// Whether it asks for tokens, and shows them.
     pub csrf: Csrf,
+    /// Its answers may be compressed.
+    pub gzip: bool,
     /// The answer's Content-Type.
     pub content_type: String,
     /// Its scalar parameters.

@@ -50,6 +50,9 @@ impl fmt::Display for Listing<'_> {
         if page.csrf.is_checked {
             writeln!(f, "  CSRF token needed")?;
         }
+        if !page.gzip {
+            writeln!(f, "  never compressed")?;
+        }
         writeln!(f, "  content type {}", page.content_type)?;
         for (id, field) in page.fields.iter().enumerate() {
             write!(f, "  field {id} {}: ", field.name)?;

@@ -320,6 +320,11 @@ section! {
         /// The longest that opening a connection takes; then another server is tried, or the
         /// request answers 504.
         connect_timeout: Duration = Duration::from_secs(2); timeout(),
+        /// How long after a server has begun to refuse connections requests wait for it, for which
+        /// there is no other, since it may be started anew; those beyond `waiting_max`, and then
+        /// all, answer 502 at once. Nothing of them was sent, whatever their method. 0s: they do so
+        /// from the beginning.
+        restart_timeout: Duration = Duration::from_secs(2); time(),
         /// The longest that an answer's head takes once the request is sent; then it answers 504.
         answer_timeout: Duration = Duration::from_secs(60); timeout(),
         /// The longest that a server takes nothing of a request, or sends nothing of an answer that

@@ -6,10 +6,11 @@ use crate::program::{self, Asking, Document, Escape, ParamType, Route, SessionUs
 use std::collections::BTreeSet;
 
 /// The keys of a page.
-pub(super) const PAGE_KEYS: [&str; 8] = [
+pub(super) const PAGE_KEYS: [&str; 9] = [
     "route",
     "session",
     "csrf",
+    "gzip",
     "content_type",
     "params",
     "errors",
@@ -34,6 +35,8 @@ pub(crate) struct PageHeader<'a> {
     pub(crate) session: SessionUse,
     /// Whether it asks for CSRF tokens, where it says so.
     pub(crate) csrf: Option<bool>,
+    /// Whether its answers may be compressed.
+    pub(crate) gzip: bool,
     pub(crate) content_type: String,
     /// What it answers where it has no template: the members of an object.
     pub(crate) json: Vec<JsonMember<'a>>,

@@ -126,6 +126,7 @@ pub(crate) fn read<'a>(
         is_routed: keys.has("route"),
         session: SessionUse::None,
         csrf: keys.bool("csrf", report),
+        gzip: keys.bool("gzip", report) != Some(false),
         content_type: match keys.has("json") {
             true => "application/json".to_owned(),
             false => "text/html; charset=utf-8".to_owned(),
@@ -323,7 +324,7 @@ fn read_steps<'a>(
 
 /// Refuses what means nothing to a page that is shown in place of others.
 fn refuse_without_route(keys: &Keys<'_, '_>, report: &mut Report) {
-    for key in ["params", "step", "session", "csrf", "errors"] {
+    for key in ["params", "step", "session", "csrf", "gzip", "errors"] {
         if !keys.has(key) {
             continue;
         }
@@ -332,6 +333,9 @@ fn refuse_without_route(keys: &Keys<'_, '_>, report: &mut Report) {
             "session" => {
                 "leave it out: it knows the session of the page in whose place it is shown; or \
                  route = \"GET /path\""
+            }
+            "gzip" => {
+                "leave it out: the page in whose place it is shown says whether it may be compressed"
             }
             _ => {
                 "route = \"GET /path\"; without one it is shown in place of others, which give it \

@@ -1,14 +1,15 @@
 //! What a layer does to the bytes of a connection is its codec's business.
 
 use crate::port::{Accepted, Peer};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IoSlice};
 
 /// What becomes of one connection's bytes in both directions. It holds at most one record that has
 /// not come whole.
 pub trait Codec {
-    /// Seals bytes from the front into one record at most, which it appends to `out`, and returns
-    /// how many. None only before the greeting is over.
-    fn seal(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize;
+    /// Seals bytes of these slices from the front, as if they were one, into few records, which it
+    /// appends to `out`, and returns how many. None only before the greeting is over, or where there
+    /// are none.
+    fn seal(&mut self, slices: &[IoSlice<'_>], out: &mut Vec<u8>) -> usize;
 
     /// Takes in what came (nothing, when an outgoing connection is to begin): appends the bytes of
     /// the records that are whole to `plain`, and what the peer must be answered to `out`.

@@ -4,7 +4,10 @@ use super::codec::{Codec, Codecs};
 use super::state::{Phase, State};
 use crate::outgoing::Flushed;
 use crate::port::{ConnectionId, Datagram, DatagramId, Peer, Port, Sent, Time, WallClock};
-use std::io;
+use std::io::{self, IoSlice};
+
+/// Slices that are sealed together at most; those behind them follow by themselves.
+const SLICES_MAX: usize = 16;
 
 /// The driver's port, with the codecs before it.
 pub(super) struct LayerPort<'a, S: Codecs> {
@@ -14,30 +17,46 @@ pub(super) struct LayerPort<'a, S: Codecs> {
 
 impl<S: Codecs> Port for LayerPort<'_, S> {
     fn send(&mut self, id: ConnectionId, bytes: &[u8]) -> Sent {
+        self.send_vectored(id, &[IoSlice::new(bytes)])
+    }
+
+    fn send_vectored(&mut self, id: ConnectionId, slices: &[IoSlice<'_>]) -> Sent {
         let State { links, record, .. } = &mut *self.state;
         let Some(link) = links.get_mut(id) else {
-            return self.port.send(id, bytes);
+            return match slices {
+                [bytes] => self.port.send(id, bytes),
+                slices => self.port.send_vectored(id, slices),
+            };
         };
         match link.phase {
             Phase::Connecting => return Sent::Taken(0),
             Phase::Closing => return Sent::Gone,
             Phase::Open => {}
         }
+        let length: usize = slices.iter().map(|slice| slice.len()).sum();
         let mut taken = 0;
-        while taken < bytes.len() && link.held.is_empty() {
-            record.clear();
-            let sealed = link.codec.seal(&bytes[taken..], record);
-            if sealed == 0 {
-                debug_assert!(!link.codec.is_ready(), "a codec that is ready seals");
-                break;
-            }
-            taken += sealed;
-            if link.held.send(self.port, id, record) == Flushed::Gone {
-                self.state.forget(id);
-                return Sent::Gone;
+        for slices in slices.chunks(SLICES_MAX) {
+            let mut rest = [IoSlice::new(&[]); SLICES_MAX];
+            rest[..slices.len()].copy_from_slice(slices);
+            let mut rest = &mut rest[..slices.len()];
+            // Leaves out those that are empty, too.
+            IoSlice::advance_slices(&mut rest, 0);
+            while !rest.is_empty() && link.held.is_empty() {
+                record.clear();
+                let sealed = link.codec.seal(rest, record);
+                if sealed == 0 {
+                    debug_assert!(!link.codec.is_ready(), "a codec that is ready seals");
+                    break;
+                }
+                IoSlice::advance_slices(&mut rest, sealed);
+                taken += sealed;
+                if link.held.send(self.port, id, record) == Flushed::Gone {
+                    self.state.forget(id);
+                    return Sent::Gone;
+                }
             }
         }
-        link.wants_write |= taken < bytes.len();
+        link.wants_write |= taken < length;
         Sent::Taken(taken)
     }
 

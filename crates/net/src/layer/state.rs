@@ -22,7 +22,7 @@ pub(super) enum Phase {
 pub(super) struct Link<C> {
     pub(super) codec: C,
     pub(super) phase: Phase,
-    /// The rest of a record, and of greetings.
+    /// The rest of what was sealed at once, and of greetings.
     pub(super) held: Outgoing,
     /// The handler's last send was not taken whole.
     pub(super) wants_write: bool,
@@ -40,7 +40,7 @@ pub(super) struct State<S: Codecs> {
     /// Until when a closing connection may take what is held, by slot.
     pub(super) closing: TimerWheel,
     pub(super) linger: Duration,
-    /// The record being sealed, used again for every one.
+    /// The records being sealed, used again for all.
     pub(super) record: Vec<u8>,
     pub(super) now: Time,
 }

@@ -9,11 +9,18 @@ use super::figures::Figures;
 use crate::layer::{Codec, Codecs};
 use crate::port::{Accepted, Peer, Role};
 use rustls::{Connection, HandshakeKind, ServerConnection};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;
 
 /// Bytes of a record at most (RFC 8446, section 5.1).
 const RECORD_MAX: usize = 1 << 14;
+
+/// Bytes that are sealed at once at most, so that a page leaves in one sending: what a socket has
+/// yet to take of them is held.
+const SEALED_MAX: usize = 2 * RECORD_MAX;
+
+/// Bytes around a record, and more.
+const AROUND: usize = 1 << 10;
 
 /// Bytes that a greeting takes at most while it is put together (RFC 8446, section 4: its length
 /// has 24 bits, of which rustls takes 16), in a buffer that doubles.
@@ -23,8 +30,8 @@ const GREETING_BYTES: usize = 2 << 16;
 const STATE_BYTES: usize = 16 << 10;
 
 /// The most memory that one connection over TLS takes beside what it takes without: what there is
-/// of it, a greeting that is not whole or a record, and a record that the socket has yet to take.
-pub const CONNECTION_BYTES: usize = STATE_BYTES + GREETING_BYTES + RECORD_MAX + (2 << 10);
+/// of it, a greeting that is not whole or a record, and records that the socket has yet to take.
+pub const CONNECTION_BYTES: usize = STATE_BYTES + GREETING_BYTES + SEALED_MAX + 2 * AROUND;
 
 /// A worker's: the clients of one listener speak TLS, and the servers whose peers are sealed with
 /// a [`Connector`]; all others do not.
@@ -167,12 +174,13 @@ fn give(connection: &mut Connection, out: &mut Vec<u8>) {
 }
 
 impl Codec for TlsCodec {
-    fn seal(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize {
+    fn seal(&mut self, slices: &[IoSlice<'_>], out: &mut Vec<u8>) -> usize {
         let Some(connection) = self.connection.as_mut().filter(|it| !it.is_handshaking()) else {
             return 0;
         };
-        let record = &bytes[..bytes.len().min(RECORD_MAX)];
-        let taken = connection.writer().write(record).unwrap_or(0);
+        // It has nothing to send before, so that this is what it takes.
+        connection.set_buffer_limit(Some(SEALED_MAX));
+        let taken = connection.writer().write_vectored(slices).unwrap_or(0);
         give(connection, out);
         taken
     }

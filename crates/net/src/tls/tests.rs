@@ -1,15 +1,19 @@
 //! A client of rustls on the other end, without sockets.
 
 use super::*;
-use crate::layer::{Codec, Codecs};
-use crate::port::{Accepted, Client, ConnectionId, Peer, Role};
+use crate::layer::{Codec, Codecs, Layer};
+use crate::outgoing::{Flushed, Outgoing, Part};
+use crate::port::{Accepted, Client, ConnectionId, Handler, Peer, Port, Role, Time};
+use crate::testing::TestPort;
+use proptest::prelude::*;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 const TLS: Role = Role(1);
 
@@ -117,7 +121,7 @@ fn records_come_whole_however_they_are_cut() {
     let (acceptor, config) = (acceptor(&[certificate(&pem)]), config(&[&pem]));
     for step in [1, 2, 7, 1000, usize::MAX] {
         let (mut client, mut codec) = (client(&config, "localhost"), codec(&acceptor));
-        assert_eq!(codec.seal(b"early", &mut Vec::new()), 0);
+        assert_eq!(codec.seal(&[IoSlice::new(b"early")], &mut Vec::new()), 0);
         client
             .writer()
             .write_all(b"with the greeting")
@@ -130,8 +134,8 @@ fn records_come_whole_however_they_are_cut() {
         let (mut rest, mut got) = (&long[..], Vec::new());
         while !rest.is_empty() {
             let mut record = Vec::new();
-            let taken = codec.seal(rest, &mut record);
-            assert!(taken > 0 && taken <= 1 << 14 && record.len() > taken);
+            let taken = codec.seal(&[IoSlice::new(rest)], &mut record);
+            assert!(taken > 0 && taken <= 2 << 14 && record.len() > taken);
             rest = &rest[taken..];
             for part in record.chunks(step) {
                 got.extend(take(&mut client, part).expect("records"));
@@ -296,13 +300,16 @@ fn servers_are_greeted_however_the_bytes_are_cut() {
     let connector = connector("db.test", &pem, Begins::AtOnce);
     for step in [1, 3, 1000, usize::MAX] {
         let (mut ours, mut theirs) = (TlsCodec::connecting(&connector), codec(&acceptor));
-        assert_eq!(ours.seal(b"early", &mut Vec::new()), 0);
+        assert_eq!(ours.seal(&[IoSlice::new(b"early")], &mut Vec::new()), 0);
         talk(&mut ours, &mut theirs, step).expect("it is whom it says");
         assert!(ours.is_ready() && theirs.is_ready());
         for (from, to) in [(0, 1), (1, 0)] {
             let ends = [&mut ours, &mut theirs];
             let (mut record, mut plain) = (Vec::new(), Vec::new());
-            assert_eq!(ends[from].seal(b"select 1", &mut record), 8);
+            assert_eq!(
+                ends[from].seal(&[IoSlice::new(b"select 1")], &mut record),
+                8
+            );
             ends[to]
                 .open(&record, &mut plain, &mut Vec::new())
                 .expect("a record");
@@ -328,7 +335,7 @@ fn who_is_not_whom_we_ask_gets_nothing_from_us() {
         );
         assert!(is_certificate, "{name}: {told:?}");
         assert!(!ours.is_ready());
-        assert_eq!(ours.seal(b"secret", &mut Vec::new()), 0);
+        assert_eq!(ours.seal(&[IoSlice::new(b"secret")], &mut Vec::new()), 0);
     }
 }
 
@@ -357,7 +364,7 @@ fn a_server_is_asked_first_where_it_wants_to_be() {
         ours.take_in(b"", &mut plain, &mut out).expect("it asks");
         let told = ours.take_in(answer, &mut plain, &mut out);
         assert_eq!(told, Err(Failure::Refused));
-        assert_eq!(ours.seal(b"secret", &mut Vec::new()), 0);
+        assert_eq!(ours.seal(&[IoSlice::new(b"secret")], &mut Vec::new()), 0);
     }
     // What was put behind the answer is no TLS.
     let mut ours = TlsCodec::connecting(&connector);
@@ -379,4 +386,137 @@ fn what_is_sealed_goes_nowhere_unsealed() {
     assert!(tls.accepted(&accepted(TLS)).is_none());
     assert_eq!(peer, peer.clone());
     assert_ne!(peer, peer.clone().sealed(None));
+}
+
+/// Answers whatever it is asked with these parts.
+struct Answering {
+    parts: Vec<Vec<u8>>,
+    outgoing: Outgoing,
+}
+
+impl Answering {
+    fn flushed(&self, port: &mut dyn Port, id: ConnectionId, flushed: Flushed) {
+        assert_ne!(flushed, Flushed::Gone);
+        if flushed == Flushed::All {
+            port.close(id);
+        }
+    }
+}
+
+impl Handler for Answering {
+    fn opened(&mut self, _: &mut dyn Port, _: Accepted, _: Time) {}
+
+    fn received(&mut self, port: &mut dyn Port, id: ConnectionId, _: &[u8], _: Time) {
+        let parts: Vec<Part<'_>> = self.parts.iter().map(|part| Part::Lent(part)).collect();
+        let flushed = self.outgoing.gather(port, id, &parts);
+        self.flushed(port, id, flushed);
+    }
+
+    fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, _: Time) {
+        let flushed = self.outgoing.writable(port, id);
+        self.flushed(port, id, flushed);
+    }
+}
+
+/// What a client opens that takes `first` bytes of the answer, then `step` at a time; and in how
+/// many sendings the layer had it.
+fn answered(
+    acceptor: &Arc<Acceptor>,
+    config: &Arc<ClientConfig>,
+    parts: &[Vec<u8>],
+    (first, step): (usize, usize),
+) -> (Vec<u8>, u32) {
+    let answering = Answering {
+        parts: parts.to_vec(),
+        outgoing: Outgoing::new(),
+    };
+    let (now, accepted) = (Time::ZERO, accepted(TLS));
+    let id = accepted.connection;
+    let tls = Tls::new(TLS, Some(acceptor.clone()), Arc::default());
+    let mut layer = Layer::new(answering, tls, Duration::from_secs(9), now);
+    let (mut port, mut client) = (TestPort::with(id, usize::MAX), client(config, "localhost"));
+    layer.opened(&mut port, accepted, now);
+    loop {
+        let bytes = sent(&mut client);
+        if bytes.is_empty() {
+            break;
+        }
+        layer.received(&mut port, id, &bytes, now);
+        let answer = std::mem::take(&mut port.at(id).sent);
+        take(&mut client, &answer).expect("both are right");
+    }
+    client.writer().write_all(b"a request").expect("memory");
+    port.at(id).room = first;
+    port.sends = 0;
+    layer.received(&mut port, id, &sent(&mut client), now);
+    let mut plain = Vec::new();
+    loop {
+        let (is_closed, connection) = match port.connections.get_mut(&id) {
+            Some(connection) => (false, connection),
+            None => (true, port.closed.last_mut().expect("it was closed")),
+        };
+        let bytes = std::mem::take(&mut connection.sent);
+        plain.extend(take(&mut client, &bytes).expect("records"));
+        if is_closed {
+            return (plain, port.sends);
+        }
+        assert!(connection.blocked, "who is not told to go on does not");
+        (connection.blocked, connection.room) = (false, step);
+        layer.writable(&mut port, id, now);
+    }
+}
+
+/// A part of this length, unlike others.
+fn part(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 7 + length) as u8).collect()
+}
+
+#[test]
+fn a_page_of_many_parts_leaves_in_one_sending() {
+    let pem = pem(&["localhost"]);
+    let (acceptor, config) = (acceptor(&[certificate(&pem)]), config(&[&pem]));
+    for (lengths, sendings) in [
+        (&[200, 16_000, 0, 30][..], 1),
+        (&[200, 5000, 4096, 9000, 12_000], 1),
+        (&[32_768], 1),
+        (&[200, 32_768], 2),
+        (&[4096; 20], 3),
+    ] {
+        let parts: Vec<Vec<u8>> = lengths.iter().map(|length| part(*length)).collect();
+        let (plain, sends) = answered(&acceptor, &config, &parts, (usize::MAX, 1));
+        assert_eq!(plain, parts.concat());
+        // And the farewell.
+        assert_eq!(sends, sendings + 1, "{lengths:?}");
+    }
+}
+
+#[test]
+fn parts_arrive_whole_wherever_the_socket_is_full() {
+    let pem = pem(&["localhost"]);
+    let (acceptor, config) = (acceptor(&[certificate(&pem)]), config(&[&pem]));
+    let parts = [part(200), Vec::new(), part(301)];
+    // With what is around the record, and the farewell.
+    for first in 0..560 {
+        for step in [1, 100] {
+            let (plain, _) = answered(&acceptor, &config, &parts, (first, step));
+            assert!(plain == parts.concat(), "at {first}, then {step} each");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn parts_arrive_whole_however_the_peer_takes_them(
+        lengths in prop::collection::vec(prop_oneof![0_usize..40, 4000..20_000_usize], 1..20),
+        first in 0_usize..50_000,
+        step in prop_oneof![300_usize..2000, 2000..40_000_usize],
+    ) {
+        let pem = pem(&["localhost"]);
+        let (acceptor, config) = (acceptor(&[certificate(&pem)]), config(&[&pem]));
+        let parts: Vec<Vec<u8>> = lengths.iter().map(|length| part(*length)).collect();
+        let (plain, _) = answered(&acceptor, &config, &parts, (first, step));
+        prop_assert!(plain == parts.concat());
+    }
 }

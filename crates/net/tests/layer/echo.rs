@@ -3,7 +3,7 @@
 use crate::scrambler::*;
 use rhythm_net::workers::{Entrance, Worker, WorkerOptions, Workers, start};
 use rhythm_net::*;
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -238,7 +238,7 @@ impl Client {
     pub(crate) fn sealed(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         while !bytes.is_empty() {
-            let taken = self.codec.seal(bytes, &mut out);
+            let taken = self.codec.seal(&[IoSlice::new(bytes)], &mut out);
             bytes = &bytes[taken..];
         }
         out

@@ -1,7 +1,7 @@
 //! The toy codec.
 
 use rhythm_net::*;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IoSlice};
 
 /// A record: its kind, the length of its bytes (16 bits), and these, scrambled.
 pub(crate) const DATA: u8 = b'D';
@@ -44,13 +44,14 @@ impl Scrambler {
 }
 
 impl Codec for Scrambler {
-    fn seal(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize {
+    fn seal(&mut self, slices: &[IoSlice<'_>], out: &mut Vec<u8>) -> usize {
         if !self.is_ready() {
             return 0;
         }
-        let taken = bytes.len().min(RECORD_MAX);
-        self.record(DATA, &bytes[..taken], out);
-        taken
+        let bytes = slices.iter().flat_map(|slice| slice.iter().copied());
+        let bytes: Vec<u8> = bytes.take(RECORD_MAX).collect();
+        self.record(DATA, &bytes, out);
+        bytes.len()
     }
 
     fn open(

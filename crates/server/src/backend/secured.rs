@@ -44,8 +44,9 @@ pub(super) const KEY: BackendKey = file("tls_key", "a file with its private key 
 /// Most bytes of one of these files: the system's list of authorities has a quarter of it.
 const FILE_MAX: u64 = 1 << 20;
 
-/// Most bytes that a connection takes more by it: a record each way, and what its greeting takes.
-pub(crate) const CONNECTION_BYTES: usize = 64 << 10;
+/// Most bytes that a connection takes more by it: a record that comes, two that go, and what its
+/// greeting takes.
+pub(crate) const CONNECTION_BYTES: usize = 80 << 10;
 
 /// Who asks for TLS, and by which files.
 #[derive(Clone, PartialEq)]

@@ -6,7 +6,7 @@ use crate::timed::{self, Timed, left};
 use rhythm_engine::settings::BackendConfig;
 use rhythm_net::Codec;
 use rhythm_net::tls::{Connector, TlsCodec};
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,7 @@ impl Waited {
         };
         let mut sealed = Vec::new();
         while !bytes.is_empty() {
-            match tls.seal(bytes, &mut sealed) {
+            match tls.seal(&[IoSlice::new(bytes)], &mut sealed) {
                 0 => return Err(io::ErrorKind::BrokenPipe.into()),
                 taken => bytes = &bytes[taken..],
             }

@@ -98,6 +98,7 @@ impl Host for SharedProxies {
                 Due::Exchange(slot) => proxies.may_be_late(answers, slot),
                 Due::Idle(id) => proxies.is_idle_for_long(answers, id),
                 Due::Check(route, upstream) => proxies.check(answers, route, upstream),
+                Due::Again(route, upstream) => proxies.try_again(answers, route, upstream),
                 Due::News(route, upstream) => proxies.tell_found(route, upstream, answers.now()),
             }
         }
@@ -183,7 +184,10 @@ impl Proxies {
             return;
         }
         match exchange.phase {
-            Phase::Waiting => self.fail(answers, slot, Cause::Unsent),
+            Phase::Waiting => {
+                let cause = exchange.refused.map_or(Cause::Unsent, |(_, why)| why);
+                self.fail(answers, slot, cause);
+            }
             Phase::Connecting => {
                 if let Some(id) = exchange.connection.take() {
                     self.drop_link(answers, id);

@@ -4,6 +4,7 @@
 use super::request::{self, Ends};
 use super::shares::Holder;
 use super::timers::{Due, Timer, Timers};
+use super::told::Cause;
 use super::upstream::Tried;
 use crate::answer_reader::AnswerReader;
 use crate::site::Site;
@@ -63,6 +64,9 @@ pub(super) struct Exchange {
     pub(super) is_reused: bool,
     /// The servers that could not be reached, a bit each.
     pub(super) tried: u64,
+    /// Those of them that it waits for, since they may be about to be there again, and why no
+    /// connection was opened.
+    pub(super) refused: Option<(u64, Cause)>,
     /// Which places of the one at hand could not.
     pub(super) places: Tried,
     /// How the content ends, how much of it came, and whether that is all.
@@ -135,6 +139,7 @@ impl Exchange {
             retries: 0,
             is_reused: false,
             tried: 0,
+            refused: None,
             places: Tried::default(),
             ends: asked.ends,
             content: 0,

@@ -46,6 +46,7 @@ use crate::observe::metrics::SiteMetrics;
 use crate::site::{ProxyRoute, Site};
 use crate::trace::Origin;
 use exchange::Exchange;
+use foldhash::fast::RandomState;
 use question::Question;
 use rhythm_engine::settings::ServiceConfig;
 use rhythm_http::AnswerSlot;
@@ -62,16 +63,19 @@ use told::Failures;
 #[derive(Clone)]
 pub(crate) struct SharedProxies(Rc<RefCell<Proxies>>);
 
+/// A table whose keys nobody outside chooses: its hash need withstand nobody.
+type Table<K, V> = HashMap<K, V, RandomState>;
+
 /// See the module's text.
 struct Proxies {
     /// What tells apart clients that no trusted proxy is.
     clients_by: ClientsBy,
     /// By numbers that are never used again.
-    routes: HashMap<u32, Route>,
+    routes: Table<u32, Route>,
     last_route: u32,
-    exchanges: HashMap<AnswerSlot, Exchange>,
+    exchanges: Table<AnswerSlot, Exchange>,
     /// Connections to servers.
-    links: HashMap<ConnectionId, Link>,
+    links: Table<ConnectionId, Link>,
     timers: Timers,
     /// What the request is for that is handed over next.
     aim: Option<Aim>,
@@ -170,10 +174,10 @@ impl Proxies {
     fn new(clients_by: ClientsBy) -> Proxies {
         Proxies {
             clients_by,
-            routes: HashMap::new(),
+            routes: Table::default(),
             last_route: 0,
-            exchanges: HashMap::new(),
-            links: HashMap::new(),
+            exchanges: Table::default(),
+            links: Table::default(),
             timers: Timers::default(),
             aim: None,
             to_abort: Vec::new(),

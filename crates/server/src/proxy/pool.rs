@@ -8,6 +8,10 @@ use super::{Link, Proxies, Use};
 use rhythm_http::{AnswerSlot, Answers};
 use rhythm_net::{ConnectionId, Time};
 use std::io::ErrorKind;
+use std::time::Duration;
+
+/// How soon a server that is away is tried again.
+const AGAIN: Duration = Duration::from_millis(50);
 
 impl Proxies {
     /// Finds a connection for a request, or has it wait for one.
@@ -23,7 +27,8 @@ impl Proxies {
                 unreachable!("a route stays as long as something is under way on it");
             };
             let Some(chosen) = route.choose(exchange.key, who, exchange.tried, now) else {
-                return self.fail(answers, slot, cause.unwrap_or(Cause::NoRoom));
+                let cause = cause.unwrap_or(Cause::NoRoom);
+                return self.wait_or_fail(answers, slot, cause);
             };
             let most = route.settings().connections_max as usize;
             let (wait_timeout, aside) = (route.settings().wait_timeout, route.settings().aside);
@@ -55,6 +60,10 @@ impl Proxies {
                     return self.fail(answers, slot, Cause::TooMany);
                 }
                 exchange.phase = Phase::Waiting;
+                if exchange.refused.take().is_some() {
+                    // It waited for a server that is there again.
+                    exchange.waits_until = None;
+                }
                 // Who was put back waits no longer for it.
                 let until = *exchange.waits_until.get_or_insert(now + wait_timeout);
                 exchange.wait_until(until, &mut self.timers);
@@ -151,10 +160,65 @@ impl Proxies {
                 };
                 // Of those that are left, one is asked.
                 if exchange.tried.count_ones() as usize >= route.upstreams.len() {
-                    return self.fail(answers, slot, cause);
+                    return self.wait_or_fail(answers, slot, cause);
                 }
                 self.assign(answers, slot);
             }
+        }
+    }
+
+    /// No server is left for a request. It waits for those that refuse connections since a short
+    /// while, as they do where they are started anew: nothing of it was sent to them.
+    fn wait_or_fail(&mut self, answers: &mut Answers<'_>, slot: AnswerSlot, cause: Cause) {
+        let now = answers.now();
+        let Some(exchange) = self.exchanges.get_mut(&slot) else {
+            return;
+        };
+        let number = exchange.route;
+        let Some(route) = self.routes.get_mut(&number) else {
+            return;
+        };
+        let refused = exchange.refused.map_or(0, |(refused, _)| refused);
+        let who = exchange.holder;
+        let Some((index, until)) = route.away(refused, now) else {
+            return self.fail(answers, slot, cause);
+        };
+        if !route.may_wait(who, index, exchange.waits_until.is_some()) {
+            return self.fail(answers, slot, cause);
+        }
+        (exchange.phase, exchange.upstream) = (Phase::Waiting, index);
+        exchange.tried &= !refused;
+        exchange.waits_until = Some(until);
+        exchange.wait_until(until, &mut self.timers);
+        route.waits(slot, who, index);
+        self.try_soon(number, index, now);
+    }
+
+    /// Has one of those who wait for a server that is away try it soon, if none does.
+    fn try_soon(&mut self, number: u32, index: usize, now: Time) {
+        if let Some(route) = self.routes.get_mut(&number)
+            && !std::mem::replace(&mut route.upstreams[index].is_tried_soon, true)
+        {
+            self.timers.set(now + AGAIN, Due::Again(number, index));
+        }
+    }
+
+    /// Has one of those who wait for a server try it, as long as it is away.
+    pub(super) fn try_again(&mut self, answers: &mut Answers<'_>, number: u32, index: usize) {
+        let now = answers.now();
+        let Some(route) = self.routes.get_mut(&number) else {
+            return;
+        };
+        route.upstreams[index].is_tried_soon = false;
+        if !route.upstreams[index].is_away(now) {
+            return;
+        }
+        if let Some(slot) = route.first_waiting(index) {
+            self.assign(answers, slot);
+        }
+        let route = self.routes.get_mut(&number);
+        if route.is_some_and(|route| route.is_waited_for(index)) {
+            self.try_soon(number, index, now);
         }
     }
 
@@ -168,6 +232,12 @@ impl Proxies {
         let Some(route) = self.routes.get_mut(&number) else {
             return;
         };
+        if cause.is_refusal() {
+            let (before, _) = exchange.refused.unwrap_or((0, cause));
+            exchange.refused = Some((before | 1 << index, cause));
+            let restart = route.settings().restart_timeout;
+            route.upstreams[index].refused(restart, now);
+        }
         let (failures_max, aside) = (route.settings().failures_max, route.settings().aside);
         let name = route.made_of.config.name().to_owned();
         let is_alone = route.is_alone();

@@ -171,7 +171,7 @@ impl Route {
 
     /// Takes the first of a line that may find a connection: one of the line's servers has one that
     /// is free, or may have one more, and not too many are its asker's; or is not to be waited for,
-    /// as it is not well. These askers are passed over.
+    /// as it is not well. For one that is away one tries at a time. These askers are passed over.
     pub(super) fn next_waiting(
         &mut self,
         line: usize,
@@ -186,7 +186,8 @@ impl Route {
         let has_any = |it: &Upstream| !it.idle.is_empty() || it.connections < most;
         let may_go = |who: Holder| {
             let takes = |it: &Upstream| {
-                has_any(it) && it.may_take(who, most) || it.state(now) != State::Well
+                let is_free = has_any(it) && it.may_take(who, most);
+                !it.is_away(now) && (is_free || it.state(now) != State::Well)
             };
             !passed.contains(&who) && its.iter().any(takes)
         };
@@ -197,6 +198,26 @@ impl Route {
     /// Whether it does.
     pub(super) fn is_put_back(&mut self, popped: Popped, line: usize) -> bool {
         self.lines[line].is_put_back(popped)
+    }
+
+    /// Of these servers, a bit each, the one that may be away for longest, and until when, where
+    /// that is to be waited for.
+    pub(super) fn away(&self, of: u64, now: Time) -> Option<(usize, Time)> {
+        let those = (0..self.upstreams.len()).filter(|index| of & 1 << index != 0);
+        let away = those.filter_map(|index| Some((index, self.upstreams[index].away_until()?)));
+        let last = away.max_by_key(|(_, until)| *until);
+        last.filter(|(_, until)| *until > now)
+    }
+
+    /// Takes the first of the line where those wait that are to go to this server.
+    pub(super) fn first_waiting(&mut self, upstream: usize) -> Option<AnswerSlot> {
+        let popped = self.line(upstream).pop(|_| true);
+        popped.map(|popped| popped.slot)
+    }
+
+    /// Whether any wait that are to go to this server.
+    pub(super) fn is_waited_for(&mut self, upstream: usize) -> bool {
+        self.line(upstream).len() > 0
     }
 
     /// Takes all of a line.
@@ -401,6 +422,31 @@ pub(super) mod tests {
         route.waits(slot(most), WHO, 0);
         assert!(!route.may_wait(WHO, 0, true));
         assert_eq!(route.take_line(0).len(), most as usize);
+    }
+
+    #[test]
+    fn who_waits_for_one_that_is_away_does_not_try_it_with_all_others() {
+        let mut route = route(2, "client");
+        let (now, restart) = (Time::from_nanos(1), Duration::from_secs(2));
+        assert_eq!(route.away(0b11, now), None);
+        route.upstreams[1].refused(restart, now);
+        let later = now + restart / 2;
+        route.upstreams[1].refused(restart, later);
+        let until = now + restart;
+        assert_eq!(route.away(0b11, later), Some((1, until)), "since the first");
+        assert_eq!(route.away(0b01, later), None);
+        route.waits(slot(1), WHO, 1);
+        assert_eq!(next_waiting(&mut route, 1, later), None);
+        assert_eq!(
+            (route.first_waiting(1), route.is_waited_for(1)),
+            (Some(slot(1)), false)
+        );
+        route.waits(slot(1), WHO, 1);
+        assert_eq!(route.away(0b11, until), None);
+        assert_eq!(next_waiting(&mut route, 1, until), Some(slot(1)));
+        let untried = route.upstreams[1].untried();
+        assert!(route.upstreams[1].reached(untried));
+        assert_eq!(route.away(0b11, now), None);
     }
 
     #[test]

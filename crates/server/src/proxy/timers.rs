@@ -13,6 +13,9 @@ pub(super) enum Due {
     Idle(ConnectionId),
     /// A server is to be asked whether it is in order: a route, and which of its servers.
     Check(u32, usize),
+    /// One of those who wait for a server that is away is to try it: a route, and which of its
+    /// servers.
+    Again(u32, usize),
     /// The log may be told whether a server is in order: a route, and which of its servers.
     News(u32, usize),
 }

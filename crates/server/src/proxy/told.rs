@@ -44,6 +44,13 @@ impl Cause {
         }
     }
 
+    /// Whether a server that is about to be started gives this cause, as nobody listens there.
+    pub(super) fn is_refusal(self) -> bool {
+        // A Unix socket may not be there yet.
+        let kinds = [ErrorKind::ConnectionRefused, ErrorKind::NotFound];
+        matches!(self, Cause::Unreachable(why) if kinds.contains(&why))
+    }
+
     fn cure(self) -> &'static str {
         match self {
             Cause::Unreachable(ErrorKind::PermissionDenied | ErrorKind::InvalidData) => {

@@ -9,6 +9,9 @@
 //!
 //! It is reached when a connection to it is open: one that it had before tells nothing of that. (A
 //! route's only server is asked by either.)
+//!
+//! One that refuses connections may be started anew just now: for `restart_timeout` it is away, and
+//! requests for which there is no other wait for it, one of which tries it every now and then.
 
 use super::shares::{Holder, Shares};
 use super::told::{News, Unwell};
@@ -40,6 +43,11 @@ pub(super) struct Upstream {
     failures: u32,
     /// Until when it is aside.
     aside: Option<Time>,
+    /// It refuses connections since it was reached last: until when it may be about to be there
+    /// again, as one is that is started anew.
+    away: Option<Time>,
+    /// One that waits for that tries it soon.
+    pub(super) is_tried_soon: bool,
     /// It says itself that it is not in order, or nothing, for this cause.
     pub(super) unwell: Option<Unwell>,
     /// What the log knows of that.
@@ -65,6 +73,8 @@ impl Upstream {
             shares: Shares::default(),
             failures: 0,
             aside: None,
+            away: None,
+            is_tried_soon: false,
             unwell: None,
             news: News::default(),
             metrics,
@@ -89,11 +99,28 @@ impl Upstream {
         places.join(", ")
     }
 
-    /// A connection is open, to where it is beside what was tried before. Whether it was aside.
+    /// A connection is open, to where it is beside what was tried before. Whether it was aside, or
+    /// away.
     pub(super) fn reached(&mut self, tried: Tried) -> bool {
         self.first = (tried.first + tried.count) % self.peers.len().max(1);
         self.failures = 0;
-        self.aside.take().is_some()
+        let (was_aside, was_away) = (self.aside.take().is_some(), self.away.take().is_some());
+        was_aside || was_away
+    }
+
+    /// It refuses connections, and may do so for this time where it is started anew.
+    pub(super) fn refused(&mut self, restart: Duration, now: Time) {
+        self.away.get_or_insert(now + restart);
+    }
+
+    /// Until when it may be about to be there again, where it refuses connections.
+    pub(super) fn away_until(&self) -> Option<Time> {
+        self.away
+    }
+
+    /// Whether that is still to be waited for.
+    pub(super) fn is_away(&self, now: Time) -> bool {
+        self.away.is_some_and(|until| now < until)
     }
 
     /// No connection could be opened. Whether it is aside now, and was not before.

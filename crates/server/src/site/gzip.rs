@@ -64,13 +64,16 @@ impl PageGzip {
 }
 
 /// Whether a page's answers are compressed for those who take it: texts are, but not where the page
-/// says itself something of the bytes which are sent.
+/// says itself something of the bytes which are sent, or that its answers never are.
 pub(crate) fn is_compressed(page: &PageProgram, settings: &GzipSettings) -> bool {
     let is_of_bytes = |aside: &Aside| match aside {
         Aside::Header(name) => OF_BYTES.iter().any(|of| name.eq_ignore_ascii_case(of)),
         Aside::Stored(_) | Aside::Flash | Aside::Proxy => false,
     };
-    settings.pages && is_text(&page.content_type) && !page.asides.iter().any(is_of_bytes)
+    settings.pages
+        && page.gzip
+        && is_text(&page.content_type)
+        && !page.asides.iter().any(is_of_bytes)
 }
 
 /// Whether a value of Content-Type is that of a text, as is worth compressing.

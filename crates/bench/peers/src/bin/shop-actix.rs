@@ -1,6 +1,8 @@
-//! The pages in actix-web, with one worker. Usage: `shop-actix ADDRESS DATABASE [CONNECTIONS]`.
+//! The pages in actix-web, with one worker; compressed by its own middleware where that is asked
+//! for. Usage: `shop-actix ADDRESS DATABASE [CONNECTIONS | gzip]`.
 #![forbid(unsafe_code)]
 
+use actix_web::middleware::{Compress, Condition};
 use actix_web::web::{self, Data};
 use actix_web::{App, HttpResponse, HttpServer};
 use rhythm_peers::{Database, Failed, Site, Told};
@@ -49,8 +51,10 @@ async fn main() -> Result<(), Failed> {
     let told = Told::read()?;
     let database = Database::connect(&told.url, told.connections).await?;
     let site = Data::new(Site(database));
+    let gzip = told.gzip;
     let app = move || {
         App::new()
+            .wrap(Condition::new(gzip, Compress::default()))
             .app_data(site.clone())
             .route("/", web::get().to(home))
             .route("/best", web::get().to(best))

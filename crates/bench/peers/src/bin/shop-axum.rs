@@ -1,4 +1,5 @@
-//! The pages in axum, on one thread. Usage: `shop-axum ADDRESS DATABASE [CONNECTIONS]`.
+//! The pages in axum, on one thread; compressed by tower-http's layer where that is asked for. Usage:
+//! `shop-axum ADDRESS DATABASE [CONNECTIONS | gzip]`.
 #![forbid(unsafe_code)]
 
 use axum::Router;
@@ -10,6 +11,8 @@ use rhythm_peers::{Database, Failed, Site, Told};
 use serde::Deserialize;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tower_http::CompressionLevel;
+use tower_http::compression::CompressionLayer;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -58,6 +61,10 @@ async fn main() -> Result<(), Failed> {
         .route("/fortunes", get(fortunes))
         .route("/fortunes-200", get(long_fortunes))
         .with_state(Arc::new(Site(database)));
+    let site = match told.gzip {
+        true => site.layer(CompressionLayer::new().quality(CompressionLevel::Fastest)),
+        false => site,
+    };
     let listener = TcpListener::bind(told.address).await?;
     let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
         // Without it, the latency is the client's acknowledgement's.

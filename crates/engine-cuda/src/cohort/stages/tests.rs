@@ -70,6 +70,7 @@ fn service() -> Service {
             now: None,
             drawn: vec![],
             csrf: Csrf::default(),
+            gzip: true,
             content_type: String::new(),
             params: vec![],
             list_params: vec![],

@@ -26,6 +26,7 @@ fn page(columns: &[Type]) -> PageProgram {
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),
+        gzip: true,
         content_type: String::new(),
         params: vec![],
         list_params: vec![],

@@ -661,6 +661,7 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),
+        gzip: true,
         content_type: "text/html".to_owned(),
         params: vec![],
         list_params: vec![],

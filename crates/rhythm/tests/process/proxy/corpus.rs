@@ -1,11 +1,11 @@
-//! Requests that servers take for different ones, to servers that people have: nginx, and Python's.
-//! Each sees one request of what a client sends as one, or none.
+//! Requests that servers take for different ones, to servers that people have: nginx, Python's, and
+//! Node.js where it is installed. Each sees one request of what a client sends as one, or none.
 //!
 //! Needs Debian's `nginx` and `python3`; each test has a server of its own.
 
-use super::folder;
-use super::raw;
 use super::smuggling::{CHUNKS_REFUSED, HIDDEN, REFUSED};
+use super::websocket::has_node;
+use super::{folder, raw};
 use crate::server::{NEVER, Server};
 use rhythm_etcd::testing::free_places;
 use rustix::process::geteuid;
@@ -50,6 +50,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 "#;
 
+/// That of Node.js.
+const NODE: &str = r#"
+const fs = require("fs");
+require("http").createServer((request, response) => {
+    let length = 0;
+    request.on("data", (piece) => length += piece.length);
+    request.on("end", () => {
+        const { method, url, headers } = request;
+        fs.appendFileSync(process.argv[3], `${method} ${url} ${headers.host} ${length}\n`);
+        response.end("ok");
+    });
+}).listen(Number(process.argv[2]), "127.0.0.1");
+"#;
+
 /// A server's process, and what it says that it was asked. Killed when dropped, with its folder.
 struct Real {
     child: Child,
@@ -81,7 +95,7 @@ impl Real {
             folder,
             address,
             markers: 0,
-            counts_chunks: test == "python",
+            counts_chunks: test != "nginx",
         }
     }
 
@@ -118,6 +132,17 @@ impl Real {
             let script = folder.join("server.py");
             fs::write(&script, PYTHON).expect("a file can be written");
             let mut command = Command::new("python3");
+            command.arg(script).arg(port.to_string());
+            command.arg(folder.join("asked"));
+            command
+        })
+    }
+
+    fn node(test: &str) -> Real {
+        Real::start(test, |folder, port| {
+            let script = folder.join("server.js");
+            fs::write(&script, NODE).expect("a file can be written");
+            let mut command = Command::new("node");
             command.arg(script).arg(port.to_string());
             command.arg(folder.join("asked"));
             command
@@ -331,5 +356,15 @@ fn pythons_server_sees_one_request_or_none() {
         .count();
     assert!(taken_for_two >= 3, "{taken_for_two}");
     let server = real.before("corpus-python");
+    sees_one_or_none(&mut real, &server);
+}
+
+#[test]
+fn nodes_server_sees_one_request_or_none() {
+    if !has_node() {
+        return;
+    }
+    let mut real = Real::node("node");
+    let server = real.before("corpus-node");
     sees_one_or_none(&mut real, &server);
 }

@@ -8,6 +8,7 @@ mod sealed;
 mod smuggling;
 mod streams;
 mod upstream;
+mod websocket;
 
 use super::server::{NEVER, Server};
 use super::site::check;

@@ -53,13 +53,17 @@ impl Python {
         assert_eq!(ready, "ready\n");
         python
     }
+
+    fn kill(&mut self) {
+        // One that has ended cannot be killed any more.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 impl Drop for Python {
     fn drop(&mut self) {
-        // One that has ended cannot be killed any more.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.kill();
     }
 }
 
@@ -79,12 +83,9 @@ fn service(ports: &[u16], more: &str) -> String {
     )
 }
 
-#[test]
-fn servers_are_killed_and_no_request_is_lost_that_may_be_repeated() {
-    let ports = [free_port(), free_port()];
-    let mut servers = ports.map(|port| Python::start(port, ""));
-    let more = "aside = \"200ms\"";
-    let server = Server::start(&folder("killed", &service(&ports, more)), &[]);
+/// Has 8 clients ask for one after the other while something is done: how many were answered, and
+/// how many were not.
+fn under_load(server: &Server, act: impl FnOnce()) -> (usize, usize) {
     let (is_over, answered, lost) = (
         AtomicBool::new(false),
         AtomicUsize::new(0),
@@ -92,7 +93,7 @@ fn servers_are_killed_and_no_request_is_lost_that_may_be_repeated() {
     );
     thread::scope(|scope| {
         for index in 0..8 {
-            let (server, is_over, answered, lost) = (&server, &is_over, &answered, &lost);
+            let (is_over, answered, lost) = (&is_over, &answered, &lost);
             scope.spawn(move || {
                 let mut client = server.client();
                 for turn in 0.. {
@@ -114,23 +115,64 @@ fn servers_are_killed_and_no_request_is_lost_that_may_be_repeated() {
                 }
             });
         }
+        act();
+        is_over.store(true, Ordering::Relaxed);
+    });
+    (answered.into_inner(), lost.into_inner())
+}
+
+#[test]
+fn servers_are_killed_and_no_request_is_lost_that_may_be_repeated() {
+    let ports = [free_port(), free_port()];
+    let mut servers = ports.map(|port| Python::start(port, ""));
+    let more = "aside = \"200ms\"";
+    let server = Server::start(&folder("killed", &service(&ports, more)), &[]);
+    let (answered, lost) = under_load(&server, || {
         for round in 0..6 {
             thread::sleep(Duration::from_millis(300));
             let one = round % 2;
-            let _ = servers[one].0.kill();
-            let _ = servers[one].0.wait();
+            servers[one].kill();
             thread::sleep(Duration::from_millis(300));
             servers[one] = Python::start(ports[one], "");
         }
-        is_over.store(true, Ordering::Relaxed);
     });
-    let (answered, lost) = (answered.into_inner(), lost.into_inner());
     eprintln!("{answered} answered and {lost} lost while servers were killed 6 times");
     assert!(
         answered > 100 && lost == 0,
         "{answered} answered, {lost} lost"
     );
     server.said("is left alone");
+}
+
+#[test]
+fn a_server_alone_is_killed_and_no_request_is_lost_that_may_be_repeated_or_was_not_sent() {
+    let port = free_port();
+    let mut app = Python::start(port, "");
+    // However long a start takes on this machine.
+    let more = "restart_timeout = \"30s\"";
+    let server = Server::start(&folder("killed-alone", &service(&[port], more)), &[]);
+    let (answered, lost) = under_load(&server, || {
+        for _ in 0..6 {
+            thread::sleep(Duration::from_millis(300));
+            app.kill();
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        let posted = server.client().ask("POST", "/echo", "a=b");
+                        let posted = posted.expect("an answer");
+                        assert_eq!((posted.status, &*posted.body), (200, "a=b"));
+                    });
+                }
+                thread::sleep(Duration::from_millis(300));
+                app = Python::start(port, "");
+            });
+        }
+    });
+    eprintln!("{answered} answered and {lost} lost while the only server was killed 6 times");
+    assert!(
+        answered > 100 && lost == 0,
+        "{answered} answered, {lost} lost"
+    );
 }
 
 #[test]
@@ -182,7 +224,7 @@ fn a_client_stays_with_one_server_where_that_is_asked_for() {
     let at = ports
         .iter()
         .position(|port| first.ends_with(&port.to_string()));
-    let _ = servers[at.expect("one of them")].0.kill();
+    servers[at.expect("one of them")].kill();
     let start = Instant::now();
     let second = loop {
         let answer = who();
