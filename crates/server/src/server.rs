@@ -14,6 +14,7 @@ use self::control::Shared;
 use self::factory::{HostNames, WorkerFactory, system_random};
 use self::listeners::{Entrances, Places};
 use crate::answer::sessions::Visitors;
+use crate::backend;
 use crate::host::admin::{self, PageServer};
 use crate::host::challenges::Webroot;
 use crate::host::disk::Readers;
@@ -40,7 +41,9 @@ use rhythm_net::{Addresses, DriverOptions, Layer, Listener, clock, resource};
 use rhythm_observe::admin::{Admin, Names};
 use rhythm_observe::hangs::Hangs;
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -469,8 +472,17 @@ fn start_exporter(sites: &Sites) -> Result<Option<Exporter>, StartError> {
         return Ok(None);
     };
     let setting = "trace.otlp";
-    let exporter = Exporter::start(url, &config.service.name);
-    (exporter.map(Some)).map_err(|error| StartError::Log { setting, error })
+    let failed = |error| StartError::Log { setting, error };
+    let tls_ca = config.trace.tls_ca.as_deref().unwrap_or(Path::new(""));
+    let tls = tls_ca
+        .to_str()
+        .ok_or_else(|| "`tls_ca` is no text".to_owned());
+    // A path is from where the server was started.
+    let tls =
+        tls.and_then(|file| backend::connector_of(&url, Path::new(""), [file, "", ""], "otlp"));
+    let tls = tls.map_err(|why| failed(io::Error::other(why)))?;
+    let exporter = Exporter::start(url, tls, &config.service.name);
+    exporter.map(Some).map_err(failed)
 }
 
 /// Who visits each site.

@@ -2,12 +2,16 @@
 //! up a name is its own.
 
 use rhythm_engine::settings::UrlPlace;
+use rhythm_net::Codec;
+use rhythm_net::tls::{Connector, TlsCodec};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A connection of which no call waits for longer than it is said.
@@ -55,12 +59,25 @@ pub(crate) fn again(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<u
     }
 }
 
-/// Opens a connection to a place, whichever of its addresses takes it first. Each has its share of
-/// the time that is left.
+/// Opens a connection to a place, over TLS where there is whom its server must be.
 ///
 /// # Errors
-/// None does, by then.
-pub(crate) fn connect(place: &UrlPlace, deadline: Instant) -> io::Result<Box<dyn Timed>> {
+/// Nobody takes it by then, or the server is not whom it must be.
+pub(crate) fn connect(
+    place: &UrlPlace,
+    tls: Option<&Arc<Connector>>,
+    deadline: Instant,
+) -> io::Result<Box<dyn Timed>> {
+    let stream = connect_plain(place, deadline)?;
+    match tls {
+        None => Ok(stream),
+        Some(connector) => Ok(Box::new(Sealed::greet(stream, connector, deadline)?)),
+    }
+}
+
+/// Opens a connection to a place, whichever of its addresses takes it first. Each has its share of
+/// the time that is left.
+fn connect_plain(place: &UrlPlace, deadline: Instant) -> io::Result<Box<dyn Timed>> {
     match place {
         UrlPlace::Socket(path) => Ok(Box::new(connect_locally(path, deadline)?)),
         UrlPlace::Port { host, port } => {
@@ -89,4 +106,104 @@ fn connect_locally(path: &Path, deadline: Instant) -> io::Result<UnixStream> {
         net::connect(&socket, &address)
     })?;
     Ok(socket.into())
+}
+
+/// A connection over TLS.
+struct Sealed {
+    stream: Box<dyn Timed>,
+    codec: TlsCodec,
+    /// What has come and was not read.
+    plain: Vec<u8>,
+    /// Until when a call may wait, whatever it takes.
+    until: Cell<Instant>,
+}
+
+impl Sealed {
+    /// Has the server show who it is.
+    fn greet(
+        stream: Box<dyn Timed>,
+        connector: &Arc<Connector>,
+        deadline: Instant,
+    ) -> io::Result<Sealed> {
+        let mut sealed = Sealed {
+            stream,
+            codec: TlsCodec::connecting(connector),
+            plain: Vec::new(),
+            until: Cell::new(deadline),
+        };
+        sealed.take_in(&[])?;
+        while !sealed.codec.is_ready() {
+            if !sealed.fill()? {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
+        // Nobody speaks who was not asked.
+        match sealed.plain.is_empty() {
+            true => Ok(sealed),
+            false => Err(ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Takes in what comes next; nothing more does where it says no.
+    fn fill(&mut self) -> io::Result<bool> {
+        self.stream.set_timeout(left(self.until.get())?)?;
+        let mut bytes = [0; 4096];
+        let count = again(|| self.stream.read(&mut bytes))?;
+        self.take_in(&bytes[..count])?;
+        Ok(count > 0 && !self.codec.has_ended())
+    }
+
+    /// Opens what came, and answers what is to be answered of greetings.
+    fn take_in(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut answer = Vec::new();
+        let taken = self.codec.take_in(bytes, &mut self.plain, &mut answer);
+        // Why it failed says more than that nobody hears of it.
+        let told = self.send(&answer);
+        taken.map_err(|why| io::Error::other(format!("TLS with it failed: {why}")))?;
+        told
+    }
+
+    fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            self.stream.set_timeout(left(self.until.get())?)?;
+            match again(|| self.stream.write(bytes))? {
+                0 => return Err(ErrorKind::WriteZero.into()),
+                sent => bytes = &bytes[sent..],
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Read for Sealed {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        while self.plain.is_empty() {
+            if !self.fill()? && self.plain.is_empty() {
+                return Ok(0);
+            }
+        }
+        let count = self.plain.as_slice().read(bytes)?;
+        self.plain.drain(..count);
+        Ok(count)
+    }
+}
+
+impl Write for Sealed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut sealed = Vec::new();
+        let taken = self.codec.seal(bytes, &mut sealed);
+        self.send(&sealed)?;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Timed for Sealed {
+    fn set_timeout(&self, left: Duration) -> io::Result<()> {
+        self.until.set(Instant::now() + left);
+        Ok(())
+    }
 }

@@ -1,16 +1,21 @@
 //! The table of traces.
 
-use super::definition::{Mistake, text};
-use super::url::BackendUrl;
+use super::definition::{Mistake, file, text};
+use super::url::{BackendUrl, UrlPlace};
 use crate::section;
+use std::path::PathBuf;
 
 section! {
     /// Traces of requests, as OpenTelemetry has them (docs/operations.md, *Single requests*).
     pub struct TraceSettings = "trace" {
         /// The collector that spans are exported to, by OTLP over HTTP, such as
-        /// "http://127.0.0.1:4318". Empty: requests are not traced, and what clients say of traces
-        /// is passed on as it came.
+        /// "http://127.0.0.1:4318", or an https URL. Empty: requests are not traced, and what
+        /// clients say of traces is passed on as it came.
         otlp: String = String::new(); text(collector).flag("otlp").restart(),
+        /// A file with the certificates (PEM) of those who may have signed that of a collector with
+        /// an https URL.
+        tls_ca: Option<PathBuf> = None;
+            file().or_none("the system's authorities").flag("otlp-ca").restart(),
         /// Which share of the requests is recorded of which nobody has chosen whom
         /// `server.trusted_proxies` has, such as "1%" or "0.01%".
         sample: String = "0%".to_owned(); text(sample).flag("trace-sample").restart(),
@@ -56,12 +61,18 @@ fn sample(text: String) -> Result<String, Mistake> {
 
 /// The URL of a collector.
 fn collector(url: String) -> Result<String, Mistake> {
-    let hint = "such as \"http://127.0.0.1:4318\", where a collector takes OTLP over HTTP; a \
-                collector on this machine can speak TLS to others";
+    let hint = "such as \"http://127.0.0.1:4318\", where a collector takes OTLP over HTTP";
     match url.parse::<BackendUrl>() {
         _ if url.is_empty() => Ok(url),
-        Ok(parsed) if !parsed.speaks_tls => Ok(url),
-        Ok(_) => Err(Mistake::new("`otlp` is not asked over TLS", hint)),
+        Ok(BackendUrl {
+            speaks_tls: true,
+            place: UrlPlace::Socket(_),
+            ..
+        }) => Err(Mistake::new(
+            "`otlp`: TLS is not spoken at a Unix socket",
+            hint,
+        )),
+        Ok(_) => Ok(url),
         Err(error) => Err(Mistake::new(format!("`otlp`: {error}"), hint)),
     }
 }
@@ -99,9 +110,10 @@ mod tests {
         };
         assert_eq!(path("http://127.0.0.1:4318").as_deref(), Some("/v1/traces"));
         assert_eq!(path("http://[::1]:4318/otlp/t").as_deref(), Some("/otlp/t"));
+        assert_eq!(path("https://otlp.example").as_deref(), Some("/v1/traces"));
         assert_eq!(path(""), None);
         for bad in [
-            "https://127.0.0.1:4318",
+            "https://unix:/run/otlp.sock",
             "127.0.0.1:4318",
             "http://",
             "http://a:0",

@@ -1,20 +1,83 @@
-//! Spans of `rhythm serve` on their way to a collector, of many connections at once.
+//! Spans of `rhythm serve` on their way to a collector: over TLS, and of many connections at once.
 
 use crate::number;
 use crate::server::{NEVER, Server, service};
+use crate::tls::make;
 use rustix::process::{Resource, getrlimit, setrlimit};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::Value;
 use std::fs;
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Starts a collector that takes connections, and nothing that comes; its port. It ends with its
-/// process.
-fn silent_collector() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("it is bound").port();
-    thread::spawn(move || listener.incoming().collect::<Vec<_>>());
-    port
+/// A collector's port, and how many spans it was told of. It ends with its process.
+struct Collector {
+    port: u16,
+    spans: Arc<AtomicUsize>,
+}
+
+impl Collector {
+    /// One that shows this certificate, and takes what comes.
+    fn sealed(certificate: &Path) -> Collector {
+        let chain = vec![CertificateDer::from_pem_file(certificate).expect("a certificate")];
+        let key = certificate.with_file_name("key.pem");
+        let key = PrivateKeyDer::from_pem_file(key).expect("a key");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("some")
+            .with_no_client_auth()
+            .with_single_cert(chain, key);
+        let config = Arc::new(config.expect("they are one another's"));
+        Collector::start(move |stream| {
+            let connection = ServerConnection::new(config.clone()).expect("a server");
+            take(StreamOwned::new(connection, stream))
+        })
+    }
+
+    /// One that has each connection be taken so, which tells how many spans came.
+    fn start(taken: impl Fn(TcpStream) -> Option<usize> + Send + 'static) -> Collector {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let spans = Arc::<AtomicUsize>::default();
+        let counted = spans.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                counted.fetch_add(taken(stream).unwrap_or(0), Ordering::Relaxed);
+            }
+        });
+        Collector { port, spans }
+    }
+}
+
+/// Takes what is posted, and says how many spans there are in it; nothing, where it does not come.
+fn take(stream: impl Read + Write) -> Option<usize> {
+    let mut stream = BufReader::new(stream);
+    let (mut length, mut line) = (0, String::new());
+    while line != "\r\n" {
+        line.clear();
+        if stream.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if let Some(("Content-Length", value)) = line.split_once(": ") {
+            length = value.trim().parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).ok()?;
+    let body: Value = serde_json::from_slice(&body).expect("JSON");
+    let spans = &body["resourceSpans"][0]["scopeSpans"][0]["spans"];
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+    stream.get_mut().write_all(answer.as_bytes()).ok()?;
+    stream.get_mut().flush().ok()?;
+    Some(spans.as_array().expect("spans").len())
 }
 
 /// What is counted of spans.
@@ -30,6 +93,60 @@ fn until(what: &str, is: impl Fn() -> bool) {
     while !is() {
         assert!(start.elapsed() < NEVER, "{what}");
         thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn spans_go_over_tls_to_whom_an_authority_vouches_for_and_to_nobody_else() {
+    let folder = service("traces_tls");
+    let known = make(&folder, "known", &["localhost"]);
+    let other = make(&folder, "other", &["localhost"]);
+    let elsewhere = make(&folder, "elsewhere", &["elsewhere.test"]);
+    for (shown, trusted, why) in [
+        (&known, &known, None),
+        (
+            &known,
+            &other,
+            Some("no authority that is trusted has signed it"),
+        ),
+        (&elsewhere, &elsewhere, Some("not valid for name")),
+    ] {
+        let collector = Collector::sealed(shown);
+        let url = format!("https://localhost:{}", collector.port);
+        let trusted = trusted.to_str().expect("a plain path");
+        let flags = [
+            "--otlp",
+            &url,
+            "--otlp-ca",
+            trusted,
+            "--trace-sample",
+            "100%",
+        ];
+        let server = Server::start(&folder, &flags);
+        let mut client = server.client();
+        for _ in 0..300 {
+            assert_eq!(
+                client.ask("GET", "/hello", "").expect("an answer").status,
+                200
+            );
+        }
+        match why {
+            None => {
+                until("they are taken", || figure(&server, "exported") >= 300);
+                assert_eq!(figure(&server, "dropped"), 0);
+                until("all came", || {
+                    collector.spans.load(Ordering::Relaxed) >= figure(&server, "exported")
+                });
+            }
+            Some(why) => {
+                let line = server.said("spans of traces cannot be exported");
+                let cause = line["fields"]["cause"].as_str().unwrap_or_default();
+                assert!(cause.contains(why), "{cause}");
+                assert!(figure(&server, "dropped") > 0);
+                assert_eq!(figure(&server, "exported"), 0);
+                assert_eq!(collector.spans.load(Ordering::Relaxed), 0);
+            }
+        }
     }
 }
 
@@ -50,7 +167,13 @@ fn many_connections_that_are_all_traced_take_bounded_memory_where_nobody_takes_s
     let mut files = getrlimit(Resource::Nofile);
     files.current = files.maximum;
     setrlimit(Resource::Nofile, files).expect("it may be raised");
-    let url = format!("http://127.0.0.1:{}", silent_collector());
+    // It takes connections, and nothing that comes.
+    let taken = std::sync::Mutex::new(Vec::new());
+    let collector = Collector::start(move |stream| {
+        taken.lock().expect("no panic").push(stream);
+        None
+    });
+    let url = format!("http://127.0.0.1:{}", collector.port);
     let server = Server::start(
         &service("traces_many"),
         &["--otlp", &url, "--trace-sample", "100%"],

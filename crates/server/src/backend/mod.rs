@@ -51,6 +51,7 @@ pub use pool::{CircuitOptions, ConnectionPool, PoolOptions, ShareOptions};
 pub(crate) use registry::query_bytes_max;
 pub use registry::{KINDS, besim, find, kinds, locate, open, reach};
 pub(crate) use secured::CONNECTION_BYTES as SECURED_BYTES;
+pub(crate) use secured::connector_of;
 pub use secured::seal_of;
 pub use wire::{Greeting, Unreadable, Verdict, Wire};
 

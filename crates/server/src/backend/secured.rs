@@ -104,7 +104,21 @@ pub(super) fn connector(
 /// # Errors
 /// What is wrong with them, in words.
 pub fn seal_of(url: &BackendUrl, folder: &Path, files: [&str; 3]) -> Result<Option<Seal>, String> {
-    match host_of(url.speaks_tls, &url.place, files, "to")? {
+    let connector = connector_of(url, folder, files, "to")?;
+    Ok(connector.map(|connector| connector.seal()))
+}
+
+/// As [`seal_of`]: whom the server at a URL must be that a setting of this name has.
+///
+/// # Errors
+/// What is wrong with the files, in words.
+pub(crate) fn connector_of(
+    url: &BackendUrl,
+    folder: &Path,
+    files: [&str; 3],
+    named: &str,
+) -> Result<Option<Arc<Connector>>, String> {
+    match host_of(url.speaks_tls, &url.place, files, named)? {
         None => Ok(None),
         Some(host) => made(Terms {
             asked: url.authority.clone(),
@@ -113,7 +127,7 @@ pub fn seal_of(url: &BackendUrl, folder: &Path, files: [&str; 3]) -> Result<Opti
             protocols: vec![b"http/1.1".to_vec()],
             begins: Begins::AtOnce,
         })
-        .map(|connector| Some(connector.seal())),
+        .map(Some),
     }
 }
 

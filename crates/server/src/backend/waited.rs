@@ -4,9 +4,14 @@
 use super::http_client::UrlPlace;
 use crate::timed::{self, Timed, left};
 use rhythm_engine::settings::BackendConfig;
+<<<<<<< HEAD
 use rhythm_net::Codec;
 use rhythm_net::tls::{Connector, TlsCodec};
 use std::io::{self, IoSlice};
+=======
+use rhythm_net::tls::Connector;
+use std::io;
+>>>>>>> browser-otlp-tls
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,7 +26,6 @@ const LEFT_ALONE: Duration = Duration::from_secs(5);
 pub(super) struct Waited {
     stream: Box<dyn Timed>,
     until: Instant,
-    tls: Option<TlsCodec>,
 }
 
 impl Waited {
@@ -31,29 +35,16 @@ impl Waited {
     /// Why it cannot be opened.
     pub(super) fn open(place: &UrlPlace, tls: Option<&Arc<Connector>>) -> io::Result<Waited> {
         let until = Instant::now() + PATIENCE;
-        let stream = timed::connect(place, until)?;
+        let stream = timed::connect(place, tls, until)?;
         stream.set_timeout(left(until)?)?;
-        let mut opened = Waited {
-            stream,
-            until,
-            tls: tls.map(TlsCodec::connecting),
-        };
-        let mut plain = Vec::new();
-        opened.take_in(&[], &mut plain)?;
-        while opened.tls.as_ref().is_some_and(|tls| !tls.is_ready()) {
-            opened.read(&mut plain)?;
-        }
-        // Nobody speaks who was not asked.
-        match plain.is_empty() {
-            true => Ok(opened),
-            false => Err(io::ErrorKind::InvalidData.into()),
-        }
+        Ok(Waited { stream, until })
     }
 
     /// Sends all of this.
     ///
     /// # Errors
     /// The connection fails.
+<<<<<<< HEAD
     pub(super) fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let Some(tls) = &mut self.tls else {
             return self.stream.write_all(bytes);
@@ -66,6 +57,10 @@ impl Waited {
             }
         }
         self.stream.write_all(&sealed)
+=======
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+>>>>>>> browser-otlp-tls
     }
 
     /// Appends what comes next.
@@ -77,23 +72,10 @@ impl Waited {
         let mut bytes = [0; 4096];
         match self.stream.read(&mut bytes)? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            count => self.take_in(&bytes[..count], input),
-        }
-    }
-
-    /// Appends what bytes say, and answers what is to be answered of greetings.
-    fn take_in(&mut self, bytes: &[u8], input: &mut Vec<u8>) -> io::Result<()> {
-        let Some(tls) = &mut self.tls else {
-            input.extend_from_slice(bytes);
-            return Ok(());
-        };
-        let mut answer = Vec::new();
-        let taken = tls.take_in(bytes, input, &mut answer);
-        self.stream.write_all(&answer)?;
-        match taken {
-            Err(why) => Err(io::Error::other(format!("TLS with it failed: {why}"))),
-            Ok(()) if tls.has_ended() => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(()) => Ok(()),
+            count => {
+                input.extend_from_slice(&bytes[..count]);
+                Ok(())
+            }
         }
     }
 }

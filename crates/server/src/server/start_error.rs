@@ -68,6 +68,8 @@ fn name_of(setting: &str) -> String {
         .map(|known| known.rule.flag)
     {
         Some(Some(flag)) => format!("server.{setting} (--{flag})"),
+        // Of another table.
+        None if setting.contains('.') => setting.to_owned(),
         _ => format!("server.{setting}"),
     }
 }

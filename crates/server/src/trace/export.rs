@@ -14,6 +14,7 @@ use answer::Answer;
 use rhythm_engine::settings::BackendUrl;
 use rhythm_net::clock;
 use rhythm_net::sparse::Sparse;
+use rhythm_net::tls::Connector;
 use std::io::{self, ErrorKind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,17 +49,23 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    /// Starts the thread, which exports for a service of this name.
+    /// Starts the thread, which exports for a service of this name: over TLS where there is whom
+    /// the collector must be.
     ///
     /// # Errors
     /// No thread can be started.
-    pub(crate) fn start(url: BackendUrl, service: &str) -> io::Result<Exporter> {
+    pub(crate) fn start(
+        url: BackendUrl,
+        tls: Option<Arc<Connector>>,
+        service: &str,
+    ) -> io::Result<Exporter> {
         let (sender, batches) = channel::<Batch>();
         let (stop, stopped) = channel();
         let (ends, ended) = sync_channel::<()>(0);
         let state = Arc::<ExportState>::default();
         let mut thread = Exporting {
             url,
+            tls,
             service: service.to_owned(),
             state: state.clone(),
             stopped,
@@ -116,6 +123,7 @@ impl Exporter {
 /// What the thread works with.
 struct Exporting {
     url: BackendUrl,
+    tls: Option<Arc<Connector>>,
     service: String,
     state: Arc<ExportState>,
     stopped: Receiver<()>,
@@ -140,7 +148,7 @@ impl Exporting {
         self.body.clear();
         otlp::write(&batch.spans, &self.service, self.wall_zero, &mut self.body);
         let sent = match deadline > Instant::now() {
-            true => post(&self.url, &self.body, deadline),
+            true => post(&self.url, self.tls.as_ref(), &self.body, deadline),
             false => Err(ErrorKind::TimedOut.into()),
         };
         // Before a pause, during which others may take its room.
@@ -202,8 +210,13 @@ fn wall_zero() -> u64 {
 }
 
 /// Posts a body, and gives what is answered.
-fn post(url: &BackendUrl, body: &[u8], deadline: Instant) -> io::Result<Answer> {
-    let mut stream = timed::connect(&url.place, deadline)?;
+fn post(
+    url: &BackendUrl,
+    tls: Option<&Arc<Connector>>,
+    body: &[u8],
+    deadline: Instant,
+) -> io::Result<Answer> {
+    let mut stream = timed::connect(&url.place, tls, deadline)?;
     let head = format!(
         "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",
@@ -246,7 +259,7 @@ mod tests {
             let url = format!("http://unix:{}", place.display());
             let url = url.parse::<BackendUrl>().expect("a URL");
             let deadline = Instant::now() + Duration::from_millis(200);
-            let _ = tell.send(post(&url, b"{}", deadline).map_err(|error| error.kind()));
+            let _ = tell.send(post(&url, None, b"{}", deadline).map_err(|error| error.kind()));
         });
         let posted = told.recv_timeout(Duration::from_secs(10));
         // What still waits is refused now.
