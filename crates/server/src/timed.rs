@@ -7,7 +7,7 @@ use rhythm_net::tls::{Connector, TlsCodec};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::cell::Cell;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -191,7 +191,7 @@ impl Read for Sealed {
 impl Write for Sealed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut sealed = Vec::new();
-        let taken = self.codec.seal(bytes, &mut sealed);
+        let taken = self.codec.seal(&[IoSlice::new(bytes)], &mut sealed);
         self.send(&sealed)?;
         Ok(taken)
     }

@@ -4,7 +4,7 @@ use crate::load::AnswerReader;
 use rhythm_net::Codec;
 use rhythm_net::tls::{Begins, Connector, TlsCodec, Trusted};
 use rhythm_protocol::http::head::Known;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl Fetcher {
         };
         let (mut rest, mut out) = (bytes, Vec::new());
         while !rest.is_empty() {
-            match codec.seal(rest, &mut out) {
+            match codec.seal(&[IoSlice::new(rest)], &mut out) {
                 0 => return Err("TLS takes no more".to_owned()),
                 taken => rest = &rest[taken..],
             }

@@ -132,13 +132,13 @@ mod tests {
         let answer = [b"HTTP/1.1 200 OK\r\n".to_vec(), vec![b'x'; 1083]].concat();
         port.pads = true;
         for _ in 0..3 {
-            port.send(client, &answer[..700]);
-            port.send(client, &answer[700..]);
+            assert_eq!(port.send(client, &answer[..700]), Sent::Taken(700));
+            assert_eq!(port.send(client, &answer[700..]), Sent::Taken(400));
         }
         // The last one's may go on.
         assert_eq!(port.bytes, 2 * 2048 + 1100);
         port.pads = false;
-        port.send(client, &answer);
+        assert_eq!(port.send(client, &answer), Sent::Taken(1100));
         assert_eq!(port.bytes, 2 * 2048 + 2 * 1100);
     }
 }

@@ -329,7 +329,7 @@ fn where_the_system_has_no_memory_for_a_page_the_server_goes_on() {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid()));
     let status = status.expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
-    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     let has: u64 = 1024 * kilobytes.unwrap_or_else(|| panic!("no size: {status}"));
     // As by `ulimit -v`, with what the process has by now.
     let most = Rlimit {

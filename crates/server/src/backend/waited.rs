@@ -4,14 +4,8 @@
 use super::http_client::UrlPlace;
 use crate::timed::{self, Timed, left};
 use rhythm_engine::settings::BackendConfig;
-<<<<<<< HEAD
-use rhythm_net::Codec;
-use rhythm_net::tls::{Connector, TlsCodec};
-use std::io::{self, IoSlice};
-=======
 use rhythm_net::tls::Connector;
 use std::io;
->>>>>>> browser-otlp-tls
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,23 +38,8 @@ impl Waited {
     ///
     /// # Errors
     /// The connection fails.
-<<<<<<< HEAD
-    pub(super) fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        let Some(tls) = &mut self.tls else {
-            return self.stream.write_all(bytes);
-        };
-        let mut sealed = Vec::new();
-        while !bytes.is_empty() {
-            match tls.seal(&[IoSlice::new(bytes)], &mut sealed) {
-                0 => return Err(io::ErrorKind::BrokenPipe.into()),
-                taken => bytes = &bytes[taken..],
-            }
-        }
-        self.stream.write_all(&sealed)
-=======
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
->>>>>>> browser-otlp-tls
     }
 
     /// Appends what comes next.
