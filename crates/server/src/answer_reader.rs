@@ -333,7 +333,8 @@ mod tests {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n";
         let answer = head.to_owned() + &"x".repeat(20_000);
         let mut reader = AnswerReader::new(false, false);
-        let read = reader.next(answer.as_bytes(), &mut Vec::new());
+        let mut kept = Vec::new();
+        let read = reader.next(answer.as_bytes(), &mut kept);
         assert_eq!(read.map(|(used, _)| used), Ok(head.len()));
         assert_eq!(reader.head().1, head.as_bytes());
         assert!(reader.head_bytes.capacity() < 2 * head.len());

@@ -12,13 +12,15 @@ mod decision;
 mod fixed;
 mod learned;
 mod majority;
+mod outlook;
 mod watching;
 
 pub use batches::Batches;
 pub use decision::{Decision, Why};
 pub use fixed::Fixed;
-pub use learned::{Learned, LearnedSettings, Learning};
+pub use learned::{Learned, LearnedSettings};
 pub use majority::Majority;
+pub use outlook::{Learning, Outlook};
 pub use watching::Watching;
 
 use crate::{ClassId, Setting};
@@ -60,17 +62,6 @@ pub struct Load {
     pub cores: f64,
     /// Share of the processors of the setting in force that are busy.
     pub utilization: f64,
-}
-
-/// What a policy that learns expects of the setting in force.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outlook {
-    /// What part of their time requests are spared by it, against the other setting.
-    pub gain: f64,
-    /// How sure it is that they are spared any.
-    pub confidence: f64,
-    /// How it has gone so far.
-    pub learning: Learning,
 }
 
 /// A way to choose. Times are since some moment before the first event, and never go back.

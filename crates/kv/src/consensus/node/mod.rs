@@ -344,7 +344,7 @@ impl<D: Disk> Node<D> {
 
     /// Up to which place of the log another node has it, as far as it has said so; where this one
     /// leads.
-    pub fn has_up_to(&self, id: u64) -> Option<u64> {
+    pub(crate) fn has_up_to(&self, id: u64) -> Option<u64> {
         let progress = self.leads().then(|| self.raft.raft.prs().get(id));
         progress.flatten().map(|progress| progress.matched)
     }

@@ -22,13 +22,13 @@ mod explore;
 mod rates;
 mod settings;
 
-use super::{Decision, Event, Load, Outlook, Policy, Why};
+use super::{Decision, Event, Learning, Load, Outlook, Policy, Why};
 use crate::Setting;
 use chain::mean_running;
 use drift::{Drift, FORGET};
 use explore::Explorer;
 use rates::{Rates, Sums};
-pub use settings::{LearnedSettings, Learning};
+pub use settings::LearnedSettings;
 use std::time::Duration;
 
 /// The learned policy.

@@ -1,4 +1,4 @@
-//! How the learned policy learns, and how it has gone.
+//! How the learned policy learns.
 
 use std::time::Duration;
 
@@ -33,17 +33,4 @@ impl Default for LearnedSettings {
             patience: 2.0,
         }
     }
-}
-
-/// How it has gone so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Learning {
-    /// Times something was tried.
-    pub explorations: u64,
-    /// Switches for a gain.
-    pub switches: u64,
-    /// Decisions taken back because they made it worse.
-    pub reverts: u64,
-    /// Times that what was known was found to hold no longer.
-    pub changes: u64,
 }
