@@ -61,6 +61,8 @@ class Server:
         deadline = time.monotonic() + 60
         while not self.is_ready():
             if self.process.poll() is not None or time.monotonic() > deadline:
+                self.process.kill()
+                self.process.wait()
                 self.log.seek(0)
                 raise SystemExit(f"{command} does not serve: {self.log.read().decode()}")
             time.sleep(0.1)
@@ -135,7 +137,9 @@ def main():
     traces = ["--otlp", f"http://127.0.0.1:{collector.server_port}", "--trace-sample", "1%"]
     servers = []
     try:
-        servers += [Server(args, []), Server(args, traces)]
+        # Each is known before the next is started, which may fail.
+        for flags in ([], traces):
+            servers.append(Server(args, flags))
         ways = {"off": (servers[0], False), "polled": (servers[0], True)}
         ways["traced 1 %"] = (servers[1], False)
         # What is loaded first has cold caches; it is not counted.

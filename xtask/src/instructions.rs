@@ -113,13 +113,7 @@ struct Verdict {
 fn verdict(holds: &Known, now: &Known, tolerance: f64) -> Verdict {
     let mut verdict = Verdict::default();
     let Verdict { faults, remarks } = &mut verdict;
-    if holds.compiler != now.compiler {
-        faults.push(format!(
-            "the counts that hold are of {}, and this is {}, which makes others: renew them, of \
-             the commit before the change",
-            holds.compiler, now.compiler
-        ));
-    }
+    faults.extend(another_compiler(holds, &now.compiler));
     let names: BTreeSet<_> = holds.names().chain(now.names()).collect();
     for (way, of) in names {
         match (holds.count(way, of), now.count(way, of)) {
@@ -137,6 +131,17 @@ fn verdict(holds: &Known, now: &Known, tolerance: f64) -> Verdict {
         }
     }
     verdict
+}
+
+/// Why counts of this compiler cannot be compared with those that hold, if they cannot.
+fn another_compiler(holds: &Known, this: &str) -> Option<String> {
+    (holds.compiler != this).then(|| {
+        format!(
+            "the counts that hold are of {}, and this is {this}, which makes others: renew them, \
+             of the commit before the change",
+            holds.compiler
+        )
+    })
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -157,6 +162,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         compiler: compiler()?,
         ..Known::default()
     };
+    // It takes minutes to count.
+    if !args.write
+        && let Some(why) = another_compiler(&holds, &now.compiler)
+    {
+        bail!("{why}: cargo xtask instructions --write");
+    }
     println!("{:<24}{:>12}{:>12}{:>9}", "", "before", "now", "");
     for way in &WAYS {
         for of in PAGES {

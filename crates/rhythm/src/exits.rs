@@ -19,7 +19,7 @@ struct Exit {
 }
 
 /// All of them.
-const EXITS: [Exit; 8] = [
+const EXITS: [Exit; 9] = [
     Exit {
         status: "0",
         of: None,
@@ -56,6 +56,11 @@ const EXITS: [Exit; 8] = [
     Exit {
         status: "128 + N",
         of: Some("rhythm reproduce"),
+        means: "Signal N ended it, and before it all that it had started.",
+    },
+    Exit {
+        status: "128 + N",
+        of: Some("rhythm bench compare"),
         means: "Signal N ended it, and before it all that it had started.",
     },
     Exit {

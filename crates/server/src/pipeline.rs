@@ -229,7 +229,7 @@ impl Pipeline {
     fn begin(&mut self, port: &mut dyn Port, now: Time) {
         self.turn.event(now);
         let unix_seconds = port.wall_clock().unix_seconds;
-        self.responder.begin(&self.clients, unix_seconds, now);
+        self.responder.begin(unix_seconds);
     }
 
     /// What must hold whenever no event is being handled, for tests and the simulator.

@@ -178,7 +178,7 @@ impl Sealed {
 impl Read for Sealed {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         while self.plain.is_empty() {
-            if !self.fill()? && self.plain.is_empty() {
+            if self.codec.has_ended() || !self.fill()? && self.plain.is_empty() {
                 return Ok(0);
             }
         }

@@ -335,7 +335,8 @@ fn refuse_without_route(keys: &Keys<'_, '_>, report: &mut Report) {
                  route = \"GET /path\""
             }
             "gzip" => {
-                "leave it out: the page in whose place it is shown says whether it may be compressed"
+                "leave it out: the page in whose place it is shown says whether it may be \
+                 compressed"
             }
             _ => {
                 "route = \"GET /path\"; without one it is shown in place of others, which give it \

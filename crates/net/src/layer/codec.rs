@@ -7,8 +7,8 @@ use std::io::{ErrorKind, IoSlice};
 /// not come whole.
 pub trait Codec {
     /// Seals bytes of these slices from the front, as if they were one, into few records, which it
-    /// appends to `out`, and returns how many. None only before the greeting is over, or where there
-    /// are none.
+    /// appends to `out`, and returns how many. None only before the greeting is over, or where
+    /// there are none.
     fn seal(&mut self, slices: &[IoSlice<'_>], out: &mut Vec<u8>) -> usize;
 
     /// Takes in what came (nothing, when an outgoing connection is to begin): appends the bytes of

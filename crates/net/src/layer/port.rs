@@ -35,7 +35,7 @@ impl<S: Codecs> Port for LayerPort<'_, S> {
         }
         let length: usize = slices.iter().map(|slice| slice.len()).sum();
         let mut taken = 0;
-        for slices in slices.chunks(SLICES_MAX) {
+        'all: for slices in slices.chunks(SLICES_MAX) {
             let mut rest = [IoSlice::new(&[]); SLICES_MAX];
             rest[..slices.len()].copy_from_slice(slices);
             let mut rest = &mut rest[..slices.len()];
@@ -46,7 +46,7 @@ impl<S: Codecs> Port for LayerPort<'_, S> {
                 let sealed = link.codec.seal(rest, record);
                 if sealed == 0 {
                     debug_assert!(!link.codec.is_ready(), "a codec that is ready seals");
-                    break;
+                    break 'all;
                 }
                 IoSlice::advance_slices(&mut rest, sealed);
                 taken += sealed;

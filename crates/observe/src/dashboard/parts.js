@@ -138,6 +138,7 @@ class Table {
 
     update({ caption, columns, rows, empty }, samples) {
         show(this.#caption, caption);
+        if (this.#scroll.ariaLabel !== caption) this.#scroll.ariaLabel = caption;
         show(this.#empty, rows.length === 0 ? empty : "");
         this.#empty.hidden = rows.length > 0;
         this.#scroll.hidden = rows.length === 0;

@@ -2,7 +2,7 @@
 
 use super::{kv, origin, rhythm, rpo, venice};
 use crate::machine;
-use crate::output::{complain, print_line};
+use crate::output::{NoReader, complain, print_line};
 use anyhow::{Context, Result};
 use clap::Parser;
 use std::env;
@@ -74,6 +74,7 @@ pub(super) fn run(all: &All) -> Result<ExitCode> {
         let (paper, came) = match paper(all, name) {
             Ok(ExitCode::SUCCESS) => (link, "made".to_owned()),
             Ok(_) => (link, "not all is right: see there".to_owned()),
+            Err(error) if error.is::<NoReader>() => return Err(error),
             // What is in its folder is of another run, if anything.
             Err(error) => {
                 let why = format!("failed: {error:#}").replace(['\n', '|'], " ");

@@ -474,6 +474,15 @@ impl Daemon {
         sockets.for_each(|more| counts.add(more));
         let counters = self.counters.iter().map(Counters::counts);
         counters.for_each(|more| counts.add(more));
+        let mut classes = self.feed.classes();
+        if self.only_watches {
+            // What is advised was not in force: all of them were answered by all threads.
+            for (_, [all, one_per_core]) in &mut classes {
+                let advised = std::mem::take(one_per_core);
+                all.answers += advised.answers;
+                all.took = all.took.saturating_add(advised.took);
+            }
+        }
         Snapshot {
             ran_for: now,
             in_force: now.saturating_sub(self.since),
@@ -493,7 +502,7 @@ impl Daemon {
             under_way: self.feed.under_way.count(now),
             running: self.load.running,
             utilization: self.load.utilization,
-            classes: self.feed.classes(),
+            classes,
         }
     }
 

@@ -73,7 +73,11 @@ fn setting(told: &Snapshot) -> Vec<Part> {
         None => [unknown(), unknown()],
     };
     let figures = vec![
-        figure("In force", in_force, Unit::Count),
+        figure(
+            ["In force", "Advised"][usize::from(told.advises)],
+            in_force,
+            Unit::Count,
+        ),
         figure("For", now(told.in_force.as_secs_f64()), Unit::Seconds),
         figure("Expected gain", gain, Unit::Part),
         figure("Confidence", confidence, Unit::Part),

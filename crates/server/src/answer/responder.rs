@@ -316,9 +316,7 @@ impl Responder {
 
     /// A turn of the driver begins, or an event in it: what the clock on the wall says.
     #[inline]
-    pub(crate) fn begin(&mut self, clients: &Clients, unix_seconds: u64, now: Time) {
-        // Of a turn whose end nobody told of.
-        self.sending.count(clients, now);
+    pub(crate) fn begin(&mut self, unix_seconds: u64) {
         self.date.update(unix_seconds);
     }
 }

@@ -67,7 +67,7 @@ impl Sending {
 
     /// Counts what was given in a turn.
     #[inline]
-    pub(crate) fn count(&mut self, clients: &Clients, now: Time) {
+    fn count(&mut self, clients: &Clients, now: Time) {
         if self.served.is_empty() {
             return;
         }

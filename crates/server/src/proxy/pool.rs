@@ -60,7 +60,8 @@ impl Proxies {
                     return self.fail(answers, slot, Cause::TooMany);
                 }
                 exchange.phase = Phase::Waiting;
-                if exchange.refused.take().is_some() {
+                let was_refused = |(by, _): &mut (u64, Cause)| *by & 1 << chosen != 0;
+                if exchange.refused.take_if(was_refused).is_some() {
                     // It waited for a server that is there again.
                     exchange.waits_until = None;
                 }
@@ -211,6 +212,8 @@ impl Proxies {
         };
         route.upstreams[index].is_tried_soon = false;
         if !route.upstreams[index].is_away(now) {
+            // Who waits for it may go to it as to any other.
+            self.freed.push(number);
             return;
         }
         if let Some(slot) = route.first_waiting(index) {
@@ -232,11 +235,14 @@ impl Proxies {
         let Some(route) = self.routes.get_mut(&number) else {
             return;
         };
+        let mut is_waited_for = false;
         if cause.is_refusal() {
             let (before, _) = exchange.refused.unwrap_or((0, cause));
             exchange.refused = Some((before | 1 << index, cause));
             let restart = route.settings().restart_timeout;
             route.upstreams[index].refused(restart, now);
+            // Others stand in its line, whoever goes elsewhere.
+            is_waited_for = route.is_waited_for(index);
         }
         let (failures_max, aside) = (route.settings().failures_max, route.settings().aside);
         let name = route.made_of.config.name().to_owned();
@@ -256,6 +262,9 @@ impl Proxies {
             self.failures.is_aside(number, at, cause, now);
         }
         exchange.phase = Phase::Waiting;
+        if is_waited_for {
+            self.try_soon(number, index, now);
+        }
     }
 
     /// A connection has no request any more: it is kept for the next, or closed.

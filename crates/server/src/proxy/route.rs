@@ -184,10 +184,17 @@ impl Route {
             _ => &self.upstreams[line..=line],
         };
         let has_any = |it: &Upstream| !it.idle.is_empty() || it.connections < most;
+        let is_well = |it: &Upstream| it.state(now) == State::Well && !it.is_away(now);
+        let others_are_well = self.lines.len() > 1 && self.upstreams.iter().any(is_well);
         let may_go = |who: Holder| {
             let takes = |it: &Upstream| {
                 let is_free = has_any(it) && it.may_take(who, most);
-                !it.is_away(now) && (is_free || it.state(now) != State::Well)
+                let is_shut = it.state(now) != State::Well;
+                match it.is_away(now) {
+                    // It is chosen anew for them, among those that are well.
+                    true => is_shut && others_are_well,
+                    false => is_free || is_shut,
+                }
             };
             !passed.contains(&who) && its.iter().any(takes)
         };

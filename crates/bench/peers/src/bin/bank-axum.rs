@@ -1,6 +1,6 @@
-//! The account summary page in axum with sailfish, on one thread; the page and the work are those of
-//! `bank-may`. Answers are compressed for who takes it by tower-http's layer, which has zlib-rs, at
-//! its fastest level. Usage: `bank-axum ADDRESS`.
+//! The account summary page in axum with sailfish, on one thread; the page and the work are those
+//! of `bank-may`. Answers are compressed for who takes it by tower-http's layer, which has zlib-rs,
+//! at its fastest level. Usage: `bank-axum ADDRESS`.
 #![forbid(unsafe_code)]
 
 use axum::Router;

@@ -1,5 +1,5 @@
-//! The pages in axum, on one thread; compressed by tower-http's layer where that is asked for. Usage:
-//! `shop-axum ADDRESS DATABASE [CONNECTIONS | gzip]`.
+//! The pages in axum, on one thread; compressed by tower-http's layer where that is asked for.
+//! Usage: `shop-axum ADDRESS DATABASE [CONNECTIONS | gzip]`.
 #![forbid(unsafe_code)]
 
 use axum::Router;

@@ -237,7 +237,7 @@ pub(super) fn buffers(
             ours(rate(exact).map(|rate| rate / 1e3)),
             ours(rate(padded).map(|rate| rate / 1e3)),
             ours(rates.map(|(exact, padded)| padded / exact * 100.0)),
-            ours(exact.bytes / 1e3),
+            ours(exact.bytes / 1024.0),
             ours(padded.bytes / 1024.0),
         ];
         section.row(exact.page, cells);

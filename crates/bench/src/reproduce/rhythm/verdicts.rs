@@ -11,11 +11,14 @@ use std::path::Path;
 /// A figure of ours is within the paper's if it is off by so many parts of it at most.
 const WITHIN: f64 = 0.1;
 /// Sections whose figures are of something else than the paper's are, and of what.
-const UNLIKE: [(&str, &str); 4] = [
+const UNLIKE: [(&str, &str); 7] = [
     ("Table 2", "another program, in another language"),
     ("Section 2.3", "another program, in another language"),
     ("Table 3, GPU", "another card"),
     ("Section 6.4, parser", "another card"),
+    ("Section 6.1.1", "computed of the paper's own figures"),
+    ("Section 6.2", "computed of the paper's own figures"),
+    ("Section 6.3", "computed of the paper's own figures"),
 ];
 
 /// What is to be said of a figure of ours beside the paper's.

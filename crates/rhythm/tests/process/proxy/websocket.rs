@@ -1,7 +1,7 @@
 //! WebSockets between a client that people have and a server of the test's, for as long as is said.
 //!
-//! Needs Node.js, whose client is a browser's; without it nothing is tested. RHYTHM_WEBSOCKET_SECONDS
-//! is for how long messages pass.
+//! Needs Node.js, whose client is a browser's; without it nothing is tested.
+//! RHYTHM_WEBSOCKET_SECONDS is for how long messages pass.
 
 use super::folder;
 use crate::server::Server;
