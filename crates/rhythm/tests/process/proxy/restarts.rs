@@ -145,7 +145,7 @@ fn servers_are_killed_and_no_request_is_lost_that_may_be_repeated() {
 }
 
 #[test]
-fn a_server_alone_is_killed_and_no_request_is_lost_that_may_be_repeated_or_was_not_sent() {
+fn a_server_alone_is_killed_and_only_what_it_had_is_lost() {
     let port = free_port();
     let mut app = Python::start(port, "");
     // However long a start takes on this machine.
@@ -169,8 +169,10 @@ fn a_server_alone_is_killed_and_no_request_is_lost_that_may_be_repeated_or_was_n
         }
     });
     eprintln!("{answered} answered and {lost} lost while the only server was killed 6 times");
+    // What was sent to it on a new connection may be why it died, and is not sent there again: of
+    // each client one request, each time.
     assert!(
-        answered > 100 && lost == 0,
+        answered > 100 && lost <= 8 * 6,
         "{answered} answered, {lost} lost"
     );
 }
