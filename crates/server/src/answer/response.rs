@@ -333,13 +333,14 @@ impl LaneAnswers<'_> {
                 let stage = self.stage;
                 let service_of = &self.site.service;
                 let spot = match of {
-                    Of::Lane(cohort, lane) => {
+                    // It runs the stage once more, for which there has to be memory.
+                    Of::Lane(cohort, lane) if error != LaneError::MemoryShort => {
                         let limits = LaneLimits::of(&service_of.config.limits);
                         stage.checked_sub(1).and_then(|run| {
                             locate(service_of, self.page, cohort, lane, run, error, limits)
                         })
                     }
-                    Of::Nothing | Of::Text(_) => None,
+                    _ => None,
                 };
                 let step = spot.and_then(|spot| spot.step);
                 let at = spot.map(|spot| format!("{}:{}", spot.file, spot.line));
