@@ -96,7 +96,7 @@ fn the_room_that_long_answers_needed_is_what_the_next_have() {
 
 #[test]
 fn a_cohort_that_hurries_has_short_passes() {
-    let service = counts_to(10_000);
+    let service = counts_to(5_000);
     let limits = LaneLimits::default();
     let mut executor = HostExecutor::new(limits, Level::active()).in_passes_of(PASS_WORK_MAX);
     // What a lane does is known from the first.
