@@ -87,9 +87,9 @@ pub(crate) const SOON: u64 = 20 * SECOND;
 
 /// How long a loop is kept from its core: longer than it waits for a connection to be opened.
 pub(crate) const STALL: u64 = 1_100 * MILLISECOND;
-/// Longer than others may wait beside floods: what some turns take, and a small part of what all
+/// Longer than others may wait beside floods: what a few turns take, and a small part of what all
 /// that floods ask for takes.
-pub(crate) const SOON_BESIDE_FLOODS: u64 = 15 * MILLISECOND;
+pub(crate) const SOON_BESIDE_FLOODS: u64 = 3 * MILLISECOND;
 
 /// Requests of each client of a flood: turns have time to grow, if they do.
 const FLOOD: usize = 600;
