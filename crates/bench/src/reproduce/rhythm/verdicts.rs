@@ -190,7 +190,10 @@ mod tests {
 
     #[test]
     fn figures_are_judged_where_both_are_there_and_of_the_same() {
-        let same = section("Table 2, answers", &[("a", 91.0), ("b", 110.5), ("c", 50.0)]);
+        let same = section(
+            "Table 2, answers",
+            &[("a", 91.0), ("b", 110.5), ("c", 50.0)],
+        );
         let said = note(&same).expect("there are figures");
         assert_eq!(
             said,
