@@ -159,7 +159,8 @@ fn answers_come_in_turn_and_each_is_logged_once() {
 #[test]
 fn what_cannot_be_passed_on_is_an_error_and_nobody_elses() {
     let app = Upstream::new();
-    let server = serve("passed-on-failing", &app, "", &[]);
+    // All come from one address, whose share of those who wait is to be enough for who comes last.
+    let server = serve("passed-on-failing", &app, "waiting_max = 4000\n", &[]);
     // Many whose clients are gone before the page has run, or before the answer.
     for _ in 0..50 {
         let mut client = server.client();
