@@ -2,9 +2,11 @@
 """What it costs a server to be watched: CPU a request with nobody watching, with a dashboard that
 is polled each second, and with traces of 1 % of the requests and a collector that swallows them.
 
-The three take turns, so that what else the machine does falls on all of them; a turn's CPU time is
-that of all threads of the server's process, its requests are those that it has counted meanwhile.
-One processor has the server, another the load, the poller and the collector.
+Traces need a server of their own, and two processes of one program differ, too: by how much, a
+third tells that is watched by nobody. All take turns, so that what else the machine does falls on
+each of them; a turn's CPU time is that of all threads of the server's process, its requests are
+those that it has counted meanwhile. One processor has the server, another the load, the poller and
+the collector.
 """
 
 import argparse
@@ -138,10 +140,10 @@ def main():
     servers = []
     try:
         # Each is known before the next is started, which may fail.
-        for flags in ([], traces):
+        for flags in ([], traces, []):
             servers.append(Server(args, flags))
         ways = {"off": (servers[0], False), "polled": (servers[0], True)}
-        ways["traced 1 %"] = (servers[1], False)
+        ways |= {"traced 1 %": (servers[1], False), "off, another": (servers[2], False)}
         # What is loaded first has cold caches; it is not counted.
         for server in servers:
             turn(args, server, False)

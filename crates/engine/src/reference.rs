@@ -464,10 +464,7 @@ fn environment(
     let text = sources.files.get("service.toml").map_or("", String::as_str);
     let mut report = Report::default();
     let service = config::read(text, conformance::BESIM, sources.at(), &mut report);
-    let zone = service.config.service.time_zone;
-    if zone != zone::UTC {
-        environment.add_global("TIMEZONE", zone);
-    }
+    environment.add_global("TIMEZONE", service.config.service.time_zone);
     let paths = paths(sources);
     environment.add_function("url_for", move |name: String, given: Kwargs| {
         let path = paths.get(&name).ok_or_else(|| not_compiled(&name))?;

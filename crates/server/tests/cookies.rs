@@ -18,6 +18,12 @@ const PAGES: &[(&str, &str)] = &[
         "+++\nroute = \"GET /show\"\ncontent_type = \"text/plain\"\n+++\n\
          [{{ cookies.first }}][{{ cookies.other }}]",
     ),
+    (
+        "param.html",
+        "+++\nroute = \"GET /param\"\ncontent_type = \"text/plain\"\n[params]\n\
+         first = { in = \"cookie\", type = \"text\", default = \"none\" }\n+++\n\
+         [{{ first }}]",
+    ),
 ];
 
 #[test]
@@ -49,6 +55,8 @@ fn a_cookie_comes_back_as_it_was_and_ends_no_line() {
         let pair = pair.strip_prefix("Set-Cookie: ").expect("a cookie");
         let shown = client.with("GET /show", &format!("Cookie: a=b; {pair}\r\n"), "");
         assert_eq!(shown.text(), format!("[{text}][]"));
+        let shown = client.with("GET /param", &format!("Cookie: {pair}\r\n"), "");
+        assert_eq!(shown.text(), format!("[{text}]"));
     }
     let long = "x".repeat(5000);
     for (cookies, shown) in [
@@ -61,6 +69,10 @@ fn a_cookie_comes_back_as_it_was_and_ends_no_line() {
         let page = client.with("GET /show", &format!("Cookie: {cookies}\r\n"), "");
         assert_eq!(page.text(), shown);
         assert_eq!(page.header("set-cookie"), None);
+    }
+    for (cookies, status) in [("first=a%zz", 400), ("first=%ff", 400), ("other=1", 200)] {
+        let page = client.with("GET /param", &format!("Cookie: {cookies}\r\n"), "");
+        assert_eq!(page.status, status, "{cookies}");
     }
     stop(server);
 }

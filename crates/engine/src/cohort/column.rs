@@ -218,7 +218,7 @@ impl Column {
     }
 
     /// Makes a lane's text empty, or its integer 0.
-    pub(super) fn clear_lane(&mut self, lane: usize) {
+    pub fn clear_lane(&mut self, lane: usize) {
         match self {
             Column::Int(values) => values[lane] = 0,
             column => column.set_text(lane, View::default()),

@@ -173,9 +173,7 @@ impl<'a> Compiler<'_, 'a> {
         let mut rest = &**text;
         while let Some(at) = rest.find('%') {
             let (before, after) = rest.split_at(at);
-            let end = after[1..].find(|c: char| c.is_ascii_alphabetic() || c == '%');
-            let end = end.map_or(after.len(), |end| end + 2);
-            let (code, behind) = after.split_at(end);
+            let (code, behind) = after.split_at(code_length(after));
             rest = behind;
             parts.push(Operand::text(before));
             if code == "%%" {
@@ -445,4 +443,14 @@ impl<'a> Compiler<'_, 'a> {
             safe,
         })
     }
+}
+
+/// The bytes of the code that a pattern begins with, at its `%`: up to its letter, or a second `%`,
+/// or what cannot be one.
+fn code_length(pattern: &str) -> usize {
+    let behind = &pattern.as_bytes()[1..];
+    let may_be_inside = |byte: &u8| byte.is_ascii() && !byte.is_ascii_alphabetic() && *byte != b'%';
+    let inside = behind.iter().take_while(|byte| may_be_inside(byte)).count();
+    let has_letter = behind.get(inside).is_some_and(u8::is_ascii);
+    1 + inside + usize::from(has_letter)
 }

@@ -1,7 +1,7 @@
 //! Loops: `{% for item in items %}`, and the items of lists.
 
 use super::build::OpenBlock;
-use super::compiler::{Compiler, Result, Turns};
+use super::compiler::{Compiler, Left, Result, Turns};
 use super::scope::Frame;
 use super::value::{Items, List, Literal, LoopRegisters, Operand};
 use crate::diagnostic::{Place, Reported};
@@ -182,6 +182,8 @@ impl<'a> Compiler<'_, 'a> {
         }
         let before = self.scope.snapshot();
         let (mut otherwise, ()) = self.in_branch(|this| this.statements(&node.else_body));
+        // Those who had turns go on behind the loop in any case.
+        self.left = Left::No.or(self.left);
         // Where the loop has turns, names keep what they were: that is copied before it.
         let after_else = self.scope.restore(before.clone());
         let mut unchanged = OpenBlock::default();

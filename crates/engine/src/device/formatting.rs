@@ -90,11 +90,11 @@ pub(super) fn format(
         (Formatting::Date, &[Text(text), Text(pattern), Text(zone)]) => {
             let (moment, ahead) = Moment::of_text(text).ok_or(LaneError::NotANumber)?;
             let moment = match ahead {
-                Some(ahead) if !zone.is_empty() => {
+                Some(ahead) => {
                     let seconds = moment.day * DAY + moment.seconds - ahead;
                     Moment::of_seconds(seconds, zone).ok_or(LaneError::Overflow)?
                 }
-                _ => moment,
+                None => moment,
             };
             moment.print(pattern, to);
         }

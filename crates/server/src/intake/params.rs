@@ -141,10 +141,17 @@ impl ParamReader {
                     }),
                     Carrier::Header => sources.head.values(sources.bytes, name).next(),
                 };
-                if let Some(value) = value {
-                    let scalar = (index, rank as u8);
-                    self.scalars.take(page, scalar, Ok(value), lane)?;
-                }
+                let value = match (value, carrier) {
+                    (None, _) => continue,
+                    // It is encoded as pages set it.
+                    (Some(encoded), Carrier::Cookie) => {
+                        self.value.clear();
+                        let decoded = uri::decode(encoded, &mut self.value);
+                        (decoded.map(|()| &*self.value)).map_err(|_| "cannot be decoded")
+                    }
+                    (Some(value), _) => Ok(value),
+                };
+                self.scalars.take(page, (index, rank as u8), value, lane)?;
             }
         }
         Ok(())

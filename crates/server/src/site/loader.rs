@@ -8,6 +8,7 @@
 
 use crate::site::Site;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError};
 use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// How often the thread does what is to be done between reloads.
 const MEANWHILE_EVERY: Duration = Duration::from_secs(1);
+
+/// Why there is no site where reading it has panicked.
+const PANICKED: &str = "a fault of this server kept it from reading the service: see its log";
 
 /// Gives each site anew, in their order, or says why it cannot: what they were made from may have
 /// changed. It has a thread of its own: what takes waiting, such as reading files and looking names
@@ -70,7 +74,10 @@ impl Reloads {
                 };
                 is_awake = true;
                 set(Some(Instant::now()));
-                let reloaded = serve(loader());
+                // Whatever is wrong with what it reads, later reloads are to be made.
+                let loaded = catch_unwind(AssertUnwindSafe(&mut loader));
+                let loaded = loaded.unwrap_or_else(|_| vec![Err(PANICKED.to_owned())]);
+                let reloaded = serve(loaded);
                 set(None);
                 if let Some(waits) = order {
                     // It may have given up.
@@ -151,5 +158,18 @@ mod tests {
         drop(free);
         assert_eq!(reloads.wait(), Err("not freed".to_owned()));
         assert_eq!(served.load(Ordering::Acquire), 3);
+    }
+
+    #[test]
+    fn a_reload_that_panics_is_followed_by_others() {
+        let mut is_first = true;
+        let loader: Loader = Box::new(move || {
+            assert!(!std::mem::take(&mut is_first), "the test wants it so");
+            Vec::new()
+        });
+        let serve = |loaded: Loaded| loaded.into_iter().try_for_each(|site| site.map(drop));
+        let reloads = Reloads::start(loader, serve, || false).expect("a thread");
+        assert_eq!(reloads.wait(), Err(PANICKED.to_owned()));
+        assert_eq!(reloads.wait(), Ok(()));
     }
 }

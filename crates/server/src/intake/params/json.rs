@@ -84,7 +84,8 @@ fn list(
     };
     match json::kind(&value) {
         Kind::Null => return Ok(()),
-        Kind::List => {}
+        // It is given, be it empty.
+        Kind::List => drop(lists.met(place)),
         _ => return refuse(lists, "is not a list"),
     }
     for (item, index) in json::items(value).zip(0..) {

@@ -70,7 +70,11 @@ impl Lane<'_> {
     pub(super) fn found(&mut self, param: &Param, value: Value<'_>) -> Result<(), BadParameter> {
         let value = match value {
             Ok(value) => value,
-            Err(problem) => return self.wrong(param.told, &param.wire_name, problem),
+            Err(problem) => {
+                // What came before, where it is given twice.
+                self.cohort.fields[usize::from(param.field)].clear_lane(self.lane);
+                return self.wrong(param.told, &param.wire_name, problem);
+            }
         };
         if let Some(ParamTold {
             typed: Some(typed), ..

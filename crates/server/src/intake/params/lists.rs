@@ -157,6 +157,18 @@ impl Lists {
         self.values.clear();
     }
 
+    /// The way of a list that a carrier has, with items or without; `None` where a better one has
+    /// it.
+    pub(super) fn met(&mut self, place: Place) -> Option<&mut Way> {
+        let way = self.ways[usize::from(place.list)].get_or_insert_with(|| Way::begun(place));
+        if way.rank > place.rank {
+            // A better carrier has it, too.
+            *way = Way::begun(place);
+            self.items.retain(|item| item.list != place.list);
+        }
+        (way.rank == place.rank).then_some(way)
+    }
+
     /// Takes an item, whose value `decode` appends, or says why there is none.
     pub(super) fn take(
         &mut self,
@@ -164,18 +176,10 @@ impl Lists {
         place: Place,
         decode: impl FnOnce(&mut Vec<u8>) -> Result<(), &'static str>,
     ) {
+        if self.met(place).is_none_or(|way| way.wrong.is_some()) {
+            return;
+        }
         let way = self.ways[usize::from(place.list)].get_or_insert_with(|| Way::begun(place));
-        if way.rank < place.rank {
-            return;
-        }
-        if way.rank > place.rank {
-            // A better carrier has it, too.
-            *way = Way::begun(place);
-            self.items.retain(|item| item.list != place.list);
-        }
-        if way.wrong.is_some() {
-            return;
-        }
         let most = list.max_items.saturating_mul(list.columns.len() as u32);
         let index = match place.naming {
             Naming::Numbered | Naming::Json => place.index.filter(|index| *index < list.max_items),
@@ -204,11 +208,7 @@ impl Lists {
 
     /// One of its columns is wrong in this carrier, or it is as a whole: nothing is stored of it.
     pub(super) fn refuse(&mut self, place: Place, column: Option<usize>, problem: &'static str) {
-        let way = self.ways[usize::from(place.list)].get_or_insert_with(|| Way::begun(place));
-        if way.rank > place.rank {
-            *way = Way::begun(place);
-        }
-        if way.rank == place.rank {
+        if let Some(way) = self.met(place) {
             way.wrong.get_or_insert((column, problem));
         }
     }
