@@ -14,7 +14,6 @@ use crate::program::{
 use crate::settings::StoredKind;
 use crate::source::declaration::{Instead, PageHeader, StepKind};
 use crate::source::{Sources, config, header};
-use crate::zone;
 use md5::{Digest, Md5};
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value, ValueKind};
 use minijinja::{AutoEscape, Environment, State, filters};

@@ -304,7 +304,11 @@ fn json_is_taken_as_it_is_declared() {
     assert!(both.text().starts_with("j|"), "{}", both.text());
     for (document, tags) in [(r#"{"tag":[]}"#, ""), (r#"{"tag":null}"#, "q"), ("{}", "q")] {
         let answer = client.with("POST /order?tag=q", AS_JSON, document);
-        assert_eq!(answer.text(), format!("-|0|0.0||False|{tags}|"), "{document}");
+        assert_eq!(
+            answer.text(),
+            format!("-|0|0.0||False|{tags}|"),
+            "{document}"
+        );
     }
     let names = |count| (0..count).map(|i| format!("\"{i}\":0"));
     let twice: Vec<String> = names(100).chain(names(100).skip(50)).collect();

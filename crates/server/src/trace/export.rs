@@ -27,6 +27,9 @@ const TRY_MAX: Duration = Duration::from_secs(5);
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
+/// Batches that come within this time of the first are posted with it.
+const GATHERED_FOR: Duration = Duration::from_millis(500);
+
 /// How long a server that ends waits for what is to be exported.
 pub(crate) const FINISH_MAX: Duration = Duration::from_secs(3);
 
@@ -79,9 +82,11 @@ impl Exporter {
             .name("trace-export".into())
             .spawn(move || {
                 while let Ok(mut batch) = batches.recv() {
-                    // What has come meanwhile goes with it: each try is a connection.
+                    // What comes in a moment goes with it: each try is a connection.
+                    let until = Instant::now() + GATHERED_FOR;
                     while batch.weight < POST_SPANS
-                        && let Ok(more) = batches.try_recv()
+                        && let Ok(more) =
+                            batches.recv_timeout(until.saturating_duration_since(Instant::now()))
                     {
                         batch.extend(more);
                     }

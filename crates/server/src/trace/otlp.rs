@@ -1,117 +1,167 @@
 //! Spans in the form in which a collector takes them: OTLP, as JSON (the OpenTelemetry Protocol,
-//! *JSON Protobuf Encoding*).
+//! *JSON Protobuf Encoding*). It is written from the spans as they lie, without a tree of it, since
+//! whoever is traced at a percent is not to feel it.
 //!
 //! JSON and not Protobuf, since the protocol lets both be sent to the same place, and this needs no
 //! generated code: bytes here are few beside what a collector does with them.
 
 use super::span::{AttributeValue, Span};
 use rhythm_net::Time;
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::json;
+use std::fmt::Display;
 
 /// What the request to a collector has for a body. Times on the wall are `wall_zero` nanoseconds
 /// after 1970 where ours begin.
 pub(super) fn write(spans: &[Span], service: &str, wall_zero: u64, out: &mut Vec<u8>) {
+    let resource = json!({ "attributes": [
+        { "key": "service.name", "value": { "stringValue": service } },
+        { "key": "telemetry.sdk.language", "value": { "stringValue": "rust" } },
+        { "key": "telemetry.sdk.name", "value": { "stringValue": "rhythm" } },
+    ] });
+    let of_scope = ScopeSpans {
+        scope: json!({ "name": "rhythm", "version": env!("CARGO_PKG_VERSION") }),
+        spans: Spans { spans, wall_zero },
+    };
+    let of_resource = ResourceSpans {
+        resource,
+        scope_spans: [of_scope],
+    };
     let body = Body {
-        spans,
-        service,
-        wall_zero,
+        resource_spans: [of_resource],
     };
     // Neither the values nor writing to a Vec can fail.
     let _ = serde_json::to_writer(out, &body);
 }
 
-struct Body<'a> {
-    spans: &'a [Span],
-    service: &'a str,
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'s> {
+    resource_spans: [ResourceSpans<'s>; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceSpans<'s> {
+    resource: serde_json::Value,
+    scope_spans: [ScopeSpans<'s>; 1],
+}
+
+#[derive(Serialize)]
+struct ScopeSpans<'s> {
+    scope: serde_json::Value,
+    spans: Spans<'s>,
+}
+
+struct Spans<'s> {
+    spans: &'s [Span],
     wall_zero: u64,
 }
 
-impl Serialize for Body<'_> {
+impl Serialize for Spans<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let resource = json!({ "attributes": [
-            { "key": "service.name", "value": { "stringValue": self.service } },
-            { "key": "telemetry.sdk.language", "value": { "stringValue": "rust" } },
-            { "key": "telemetry.sdk.name", "value": { "stringValue": "rhythm" } },
-        ] });
-        let scope = json!({ "name": "rhythm", "version": env!("CARGO_PKG_VERSION") });
-        let scoped = [Fields(vec![
-            ("scope", Field::Json(scope)),
-            ("spans", Field::Spans(self.spans, self.wall_zero)),
-        ])];
-        let resources = [Fields(vec![
-            ("resource", Field::Json(resource)),
-            ("scopeSpans", Field::All(&scoped)),
-        ])];
-        Fields(vec![("resourceSpans", Field::All(&resources))]).serialize(to)
+        let time = |time: Time| AsText(self.wall_zero.saturating_add(time.as_nanos()));
+        to.collect_seq(self.spans.iter().map(|span| SpanFields {
+            trace_id: Hex(span.trace),
+            span_id: Hex(span.id.into()),
+            parent_span_id: span.parent.map(|parent| Hex(parent.into())),
+            name: &span.name,
+            kind: span.kind as u8,
+            start_time_unix_nano: time(span.from),
+            end_time_unix_nano: time(span.to),
+            attributes: Attributes(&span.attributes),
+            links: Links(&span.links),
+            dropped_links_count: span.links_left_out,
+            status: Status {
+                code: span.has_failed.then_some(2),
+            },
+        }))
     }
 }
 
-/// An object.
-struct Fields<'a>(Vec<(&'static str, Field<'a>)>);
-
-enum Field<'a> {
-    Json(serde_json::Value),
-    All(&'a [Fields<'a>]),
-    Spans(&'a [Span], u64),
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SpanFields<'s> {
+    trace_id: Hex<32>,
+    span_id: Hex<16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_span_id: Option<Hex<16>>,
+    name: &'s str,
+    kind: u8,
+    start_time_unix_nano: AsText<u64>,
+    end_time_unix_nano: AsText<u64>,
+    attributes: Attributes<'s>,
+    links: Links<'s>,
+    dropped_links_count: u32,
+    status: Status,
 }
 
-impl Serialize for Fields<'_> {
+/// An error has its code, and what went well has none.
+#[derive(Serialize)]
+struct Status {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<u8>,
+}
+
+struct Attributes<'s>(&'s [(&'static str, AttributeValue)]);
+
+impl Serialize for Attributes<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut map = to.serialize_map(Some(self.0.len()))?;
-        for (name, field) in &self.0 {
-            map.serialize_entry(name, field)?;
-        }
-        map.end()
+        to.collect_seq(self.0.iter().map(|(key, value)| Attribute {
+            key,
+            value: match value {
+                AttributeValue::Text(text) => AnyValue::StringValue(text),
+                AttributeValue::Int(number) => AnyValue::IntValue(AsText(*number)),
+            },
+        }))
     }
 }
 
-impl Serialize for Field<'_> {
+#[derive(Serialize)]
+struct Attribute<'s> {
+    key: &'static str,
+    value: AnyValue<'s>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum AnyValue<'s> {
+    StringValue(&'s str),
+    IntValue(AsText<i64>),
+}
+
+struct Links<'s>(&'s [(u128, u64)]);
+
+impl Serialize for Links<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Field::Json(value) => value.serialize(to),
-            Field::All(all) => all.serialize(to),
-            Field::Spans(spans, wall_zero) => {
-                let mut all = to.serialize_seq(Some(spans.len()))?;
-                for span in *spans {
-                    // One at a time: the whole would be a tree of many times its size.
-                    all.serialize_element(&value_of(span, *wall_zero))?;
-                }
-                all.end()
-            }
-        }
+        to.collect_seq(self.0.iter().map(|(trace, span)| Link {
+            trace_id: Hex(*trace),
+            span_id: Hex((*span).into()),
+        }))
     }
 }
 
-/// A span. Ids are hexadecimal, and numbers of 64 bits are texts.
-fn value_of(span: &Span, wall_zero: u64) -> serde_json::Value {
-    let time = |time: Time| wall_zero.saturating_add(time.as_nanos()).to_string();
-    let attributes: Vec<_> = (span.attributes.iter())
-        .map(|(key, value)| {
-            let value = match value {
-                AttributeValue::Text(text) => json!({ "stringValue": text }),
-                AttributeValue::Int(number) => json!({ "intValue": number.to_string() }),
-            };
-            json!({ "key": key, "value": value })
-        })
-        .collect();
-    let links: Vec<_> = (span.links.iter())
-        .map(|(trace, id)| {
-            json!({ "traceId": format!("{trace:032x}"), "spanId": format!("{id:016x}") })
-        })
-        .collect();
-    let parent = span.parent.map(|parent| format!("{parent:016x}"));
-    json!({
-        "traceId": format!("{:032x}", span.trace),
-        "spanId": format!("{:016x}", span.id),
-        "parentSpanId": parent.unwrap_or_default(),
-        "name": span.name,
-        "kind": span.kind as u8,
-        "startTimeUnixNano": time(span.from),
-        "endTimeUnixNano": time(span.to),
-        "attributes": attributes,
-        "links": links,
-        "droppedLinksCount": span.links_left_out,
-        "status": if span.has_failed { json!({ "code": 2 }) } else { json!({}) },
-    })
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Link {
+    trace_id: Hex<32>,
+    span_id: Hex<16>,
+}
+
+/// An id, in so many hexadecimal digits.
+struct Hex<const DIGITS: usize>(u128);
+
+impl<const DIGITS: usize> Serialize for Hex<DIGITS> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{:0DIGITS$x}", self.0))
+    }
+}
+
+/// A number of 64 bits, which is a text there.
+struct AsText<T>(T);
+
+impl<T: Display> Serialize for AsText<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&self.0)
+    }
 }

@@ -69,7 +69,7 @@ fn decode(body: &[u8]) -> Vec<Received> {
                 spans.push(Received {
                     trace: text("traceId"),
                     id: text("spanId"),
-                    parent: text("parentSpanId"),
+                    parent: span["parentSpanId"].as_str().unwrap_or_default().to_owned(),
                     name: text("name"),
                     kind: span["kind"].as_u64().expect("a number"),
                     from: time("startTimeUnixNano"),

@@ -84,8 +84,7 @@ fn list(
     };
     match json::kind(&value) {
         Kind::Null => return Ok(()),
-        // It is given, be it empty.
-        Kind::List => drop(lists.met(place)),
+        Kind::List => lists.given(place),
         _ => return refuse(lists, "is not a list"),
     }
     for (item, index) in json::items(value).zip(0..) {

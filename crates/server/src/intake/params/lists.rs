@@ -157,9 +157,13 @@ impl Lists {
         self.values.clear();
     }
 
-    /// The way of a list that a carrier has, with items or without; `None` where a better one has
-    /// it.
-    pub(super) fn met(&mut self, place: Place) -> Option<&mut Way> {
+    /// A list is given, if without items.
+    pub(super) fn given(&mut self, place: Place) {
+        self.way(place);
+    }
+
+    /// How the list of an item comes; `None` where a better carrier has it.
+    fn way(&mut self, place: Place) -> Option<&mut Way> {
         let way = self.ways[usize::from(place.list)].get_or_insert_with(|| Way::begun(place));
         if way.rank > place.rank {
             // A better carrier has it, too.
@@ -176,7 +180,7 @@ impl Lists {
         place: Place,
         decode: impl FnOnce(&mut Vec<u8>) -> Result<(), &'static str>,
     ) {
-        if self.met(place).is_none_or(|way| way.wrong.is_some()) {
+        if self.way(place).is_none_or(|way| way.wrong.is_some()) {
             return;
         }
         let way = self.ways[usize::from(place.list)].get_or_insert_with(|| Way::begun(place));
@@ -208,7 +212,7 @@ impl Lists {
 
     /// One of its columns is wrong in this carrier, or it is as a whole: nothing is stored of it.
     pub(super) fn refuse(&mut self, place: Place, column: Option<usize>, problem: &'static str) {
-        if let Some(way) = self.met(place) {
+        if let Some(way) = self.way(place) {
             way.wrong.get_or_insert((column, problem));
         }
     }
