@@ -5,9 +5,9 @@
 //! behind, of a name that nobody guesses; and who is not this process is turned away.
 
 use crate::port::{Peer, PeerAddress};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
-use rustix::net::{RecvFlags, recv};
+use rustix::net::{Shutdown, shutdown};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -51,11 +51,22 @@ impl LocalListener {
         }
     }
 
+    /// Whether somebody has a peer of it, and so may connect.
+    pub fn is_known(&self) -> bool {
+        Arc::strong_count(&self.name) > 1
+    }
+
+    /// Takes no more connections: who waits for one, or will, is told an error.
+    pub fn stop(&self) {
+        // Nothing is listened at that could not be shut down.
+        let _ = shutdown(&self.listener, Shutdown::Both);
+    }
+
     /// Waits for the next connection of this process; it blocks, for a thread to read.
     ///
     /// # Errors
     ///
-    /// What the system said.
+    /// What the system said, or that it was stopped.
     pub fn accept(&self) -> io::Result<UnixStream> {
         loop {
             let (stream, _) = match self.listener.accept() {
@@ -71,18 +82,18 @@ impl LocalListener {
 }
 
 /// Whether the other side of such a connection has closed it: nobody waits for an answer any more.
+/// Bytes that it sent before, and that nobody has read, do not hide that.
 pub fn is_gone(stream: &UnixStream) -> bool {
-    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    match recv(stream, &mut [0], flags) {
-        Ok((read, _)) => read == 0,
-        Err(errno) => !matches!(errno, Errno::AGAIN | Errno::INTR),
-    }
+    let mut looked = [PollFd::new(stream, PollFlags::RDHUP)];
+    // Where it cannot be said, it is not.
+    let ready = poll(&mut looked, Some(&Timespec::default())).unwrap_or(0);
+    ready > 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
     #[test]
@@ -113,11 +124,37 @@ mod tests {
                 byte
             }
         });
-        use std::io::Write;
         let mut stream = listener.accept().unwrap();
         assert!(!is_gone(&stream));
         stream.write_all(b"!").unwrap();
         assert_eq!(ours.join().unwrap(), *b"!");
         assert!(is_gone(&stream));
+    }
+
+    #[test]
+    fn who_has_closed_behind_bytes_that_nobody_has_read_is_gone() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"?").unwrap();
+        assert!(!is_gone(&ours));
+        drop(theirs);
+        assert!(is_gone(&ours));
+    }
+
+    #[test]
+    fn who_listens_knows_whether_anybody_may_come_and_stops() {
+        let listener = LocalListener::bind().unwrap();
+        assert!(!listener.is_known());
+        let peer = listener.peer("test");
+        let again = peer.clone();
+        drop(peer);
+        assert!(listener.is_known());
+        drop(again);
+        assert!(!listener.is_known());
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| listener.accept().is_err());
+            listener.stop();
+            assert!(waits.join().unwrap());
+        });
+        assert!(listener.accept().is_err());
     }
 }

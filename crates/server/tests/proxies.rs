@@ -6,14 +6,14 @@ mod common;
 use common::*;
 use rhythm_net::{Peer, Port, Time};
 use rhythm_server::backend::{Backend, Batch, Tell};
-use rhythm_server::{ConnectionOwner, Handle, Server, SiteSettings, backend};
+use rhythm_server::{ConnectionOwner, Handle, Server, Site, SiteSettings, backend};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::{sleep, spawn};
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Upstream {
                     return;
                 }
                 let answered = answered.clone();
-                std::thread::spawn(move || answer(stream, &answered));
+                std::thread::spawn(move || answer(OwnedFd::from(stream).into(), &answered));
             }
         });
     }
@@ -79,7 +79,7 @@ impl Upstream {
 }
 
 /// Answers what is asked on a connection, `/slow` after a while, and counts it but for `/health`.
-fn answer(mut stream: TcpStream, answered: &AtomicUsize) {
+fn answer(mut stream: File, answered: &AtomicUsize) {
     let mut bytes = Vec::new();
     let mut piece = [0; 4096];
     loop {
@@ -153,6 +153,23 @@ fn serve(to: &[&Upstream], more: &str) -> Handle {
 }
 
 fn serve_at(to: &[String], more: &str, change: impl FnOnce(&mut SiteSettings)) -> Handle {
+    serve_sites(vec![site_at(to, more, change)])
+}
+
+/// Serves the first of these, and with each reload the next.
+fn serve_sites(mut sites: Vec<Arc<Site>>) -> Handle {
+    sites.reverse();
+    let first = sites.pop().expect("a first one");
+    let options = options_of(first.service());
+    let mut parts = parts(
+        first,
+        Box::new(move || sites.pop().ok_or_else(|| "no".into())),
+    );
+    parts.backends = Arc::new(|_, _| Box::<Holding>::default());
+    Server::start(options, parts).expect("it starts")
+}
+
+fn site_at(to: &[String], more: &str, change: impl FnOnce(&mut SiteSettings)) -> Arc<Site> {
     let to: Vec<String> = to.iter().map(|url| format!("\"{url}\"")).collect();
     let to = to.join(", ");
     let toml = format!(
@@ -161,7 +178,6 @@ fn serve_at(to: &[String], more: &str, change: impl FnOnce(&mut SiteSettings)) -
     let is_needed = |page: &&(&str, &str)| ["hello.html", "ask.html"].contains(&page.0);
     let pages: Vec<(&str, &str)> = PAGES.iter().filter(is_needed).copied().collect();
     let service = service_of(&pages, &toml);
-    let options = options_of(&service);
     let mut settings = SiteSettings::of(&service);
     for route in &mut settings.proxies {
         for ((_, url), peers) in route.config.to.iter().zip(&mut route.peers) {
@@ -170,13 +186,8 @@ fn serve_at(to: &[String], more: &str, change: impl FnOnce(&mut SiteSettings)) -
     }
     change(&mut settings);
     let statics = rhythm_server::Statics::new(&service.config.statics.mount, Vec::new());
-    let site = rhythm_server::Site::new(Arc::new(service), statics, settings);
-    let mut parts = parts(
-        Arc::new(site.expect("a sound site")),
-        Box::new(|| Err("no".into())),
-    );
-    parts.backends = Arc::new(|_, _| Box::<Holding>::default());
-    Server::start(options, parts).expect("it starts")
+    let site = Site::new(Arc::new(service), statics, settings);
+    Arc::new(site.expect("a sound site"))
 }
 
 /// A backend that holds its worker up.
@@ -503,4 +514,75 @@ fn websockets_leave_connections_to_requests() {
     let are = |status| statuses.iter().filter(|it| **it == status).count();
     assert_eq!((are(101), are(503)), (2, 2), "{statuses:?}");
     stop(server);
+}
+
+#[test]
+fn a_tunnel_from_before_a_reload_keeps_nothing_of_the_site_that_was() {
+    let urls = apps("tunnels", |mut app| {
+        spawn(move || {
+            head_of(&mut app);
+            let answer = "HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+            app.write_all(answer.as_bytes()).expect("it is read");
+            // What it is told it says again, until the other end is gone.
+            let mut says = app.try_clone().expect("a socket");
+            let _ = std::io::copy(&mut app, &mut says);
+        });
+    });
+    // The second has the same route, the third another.
+    let mores = ["", "", "waiting_max = 7"];
+    let sites = mores.map(|more| site_at(&urls[..1], more, |_| ()));
+    let watched: Vec<Weak<Site>> = sites.iter().map(Arc::downgrade).collect();
+    let server = serve_sites(sites.into());
+    let mut tunnels = Vec::new();
+    for reload in 0..mores.len() {
+        let mut tunnel = client(&server);
+        let upgrade = "Connection: Upgrade\r\nUpgrade: websocket";
+        tunnel.send(format!("GET /app HTTP/1.1\r\nHost: h\r\n{upgrade}\r\n\r\n"));
+        assert_eq!(tunnel.response(false).status, 101);
+        tunnels.push(tunnel);
+        if reload + 1 < mores.len() {
+            server.reload().expect("the next one");
+        }
+    }
+    eventually("old sites are dropped", || {
+        let kept = watched.iter().map(|site| site.strong_count() > 0);
+        kept.eq([false, false, true])
+    });
+    for tunnel in &mut tunnels {
+        tunnel.send("well?");
+        let mut said = [0; 5];
+        tunnel.stream.read_exact(&mut said).expect("it stands");
+        assert_eq!(&said, b"well?");
+    }
+    stop(server);
+}
+
+#[test]
+fn a_unix_socket_whose_queue_is_full_for_a_moment_is_waited_for() {
+    let name = format!("rhythm-full-{}.sock", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).expect("a free path");
+    // One may wait there, and does.
+    rustix::net::listen(&listener, 0).expect("a listener");
+    let _first = UnixStream::connect(&path).expect("it listens");
+    let url = format!("http://unix:{}", path.display());
+    let server = serve_at(&[url], "restart_timeout = \"20s\"", |_| ());
+    let address = server.local_addr();
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = (0..3)
+            .map(|_| scope.spawn(move || Client::new(address).get("/").status))
+            .collect();
+        sleep(Duration::from_millis(200));
+        spawn(move || {
+            for stream in listener.incoming().flatten() {
+                spawn(move || answer(OwnedFd::from(stream).into(), &AtomicUsize::new(0)));
+            }
+        });
+        for asked in asked {
+            assert_eq!(asked.join().expect("no panic"), 200);
+        }
+    });
+    stop(server);
+    let _ = std::fs::remove_file(&path);
 }

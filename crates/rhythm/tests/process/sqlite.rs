@@ -186,6 +186,129 @@ fn what_was_answered_is_there_after_a_kill() {
     }
 }
 
+/// How many notes of this author a folder's database has, which is sound.
+fn notes_of(folder: &Path, author: &str) -> i64 {
+    let database = database(folder);
+    let sound: String = database
+        .query_row("pragma integrity_check", [], |row| row.get(0))
+        .expect("a database");
+    assert_eq!(sound, "ok");
+    let sql = "select count(*) from note where author = ?1";
+    (database.query_row(sql, [author], |row| row.get(0))).expect("a table")
+}
+
+#[test]
+fn what_is_answered_after_the_file_was_removed_and_made_anew_is_there_after_a_kill() {
+    for ends in [&["", "-wal", "-shm"][..], &[""]] {
+        let folder = notes("notes_made_anew", "");
+        let server = Server::start(&folder, &[]);
+        let mut client = server.client();
+        let mut write = |name| post(&mut client, "/topics/1", &format!("author={name}&text=t"));
+        assert_eq!(write("erased").unwrap(), 303);
+        assert!(get(&server, "/topics/1").1.contains("erased"));
+        for end in ends {
+            fs::remove_file(folder.join(format!("notes.db{end}"))).expect("it is there");
+        }
+        server.signal(Signal::HUP);
+        server.said("the service is reloaded");
+        assert_eq!(write("lasting").unwrap(), 303);
+        let (_, page) = get(&server, "/topics/1");
+        assert!(
+            page.contains("lasting") && !page.contains("erased"),
+            "{page}"
+        );
+        server.signal(Signal::KILL);
+        drop(server);
+        let found = ["erased", "lasting"].map(|name| notes_of(&folder, name));
+        assert_eq!(found, [0, 1], "{ends:?} were removed");
+    }
+}
+
+#[test]
+fn what_is_answered_after_a_copy_was_moved_there_is_in_the_copy() {
+    let folder = notes("notes_moved", "");
+    let server = Server::start(&folder, &[]);
+    let mut client = server.client();
+    let mut write = |name| post(&mut client, "/topics/1", &format!("author={name}&text=t"));
+    assert_eq!(write("copied").unwrap(), 303);
+    let copy = folder.join("copy.db");
+    let into = format!("vacuum into '{}'", copy.display());
+    database(&folder).execute_batch(&into).expect("a copy");
+    assert_eq!(write("dropped").unwrap(), 303);
+    assert!(get(&server, "/topics/1").1.contains("dropped"));
+    fs::rename(copy, folder.join("notes.db")).expect("a folder");
+    assert_eq!(write("lasting").unwrap(), 303);
+    let (_, page) = get(&server, "/topics/1");
+    assert!(
+        page.contains("lasting") && !page.contains("dropped"),
+        "{page}"
+    );
+    server.signal(Signal::KILL);
+    drop(server);
+    let found = ["copied", "dropped", "lasting"].map(|name| notes_of(&folder, name));
+    assert_eq!(found, [1, 0, 1]);
+}
+
+#[test]
+fn all_workers_are_answered_however_many_there_are() {
+    let processors = thread::available_parallelism().map_or(1, |count| count.get());
+    let workers = (4 * processors + 4).to_string();
+    let folder = notes("notes_workers", "connections_max = 1\n");
+    let server = Server::start(&folder, &["--workers", &workers]);
+    thread::scope(|scope| {
+        for index in 0..16 * processors + 16 {
+            let server = &server;
+            scope.spawn(move || {
+                let mut client = server.client();
+                for turn in 0..5 {
+                    let form = format!("author={index}-{turn}&text=t");
+                    assert_eq!(post(&mut client, "/topics/1", &form).unwrap(), 303);
+                    thread::sleep(Duration::from_millis(500));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn reloads_that_change_the_table_of_the_database_leave_nothing_of_those_before() {
+    let folder = notes("notes_reloads", "timeout = \"1999ms\"\n");
+    let service = folder.join("service.toml");
+    let text = fs::read_to_string(&service).expect("a text");
+    let write = |version: usize| {
+        let text = text.replace("1999ms", &format!("{}ms", 2000 + version));
+        fs::write(&service, text).expect("a file");
+        let page = format!("+++\nroute = \"GET /version\"\n+++\n{version}");
+        fs::write(folder.join("pages/version.html"), page).expect("a file");
+    };
+    write(0);
+    let server = Server::start(&folder, &[]);
+    let until = |is: &dyn Fn() -> bool, what: &str| {
+        let start = Instant::now();
+        while !is() {
+            assert!(start.elapsed() < super::NEVER, "never: {what}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    for version in 0..6 {
+        write(version);
+        server.signal(Signal::HUP);
+        let is_there = || get(&server, "/version").1.trim() == version.to_string();
+        until(&is_there, "it is reloaded");
+        let status = post(&mut server.client(), "/topics/1", "author=a&text=t");
+        assert_eq!(status.unwrap(), 303);
+    }
+    // One listens for the database, and at most another for what was before the last reload.
+    let listening = || {
+        let threads = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("it runs");
+        let name = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("comm")).ok();
+        let names = threads.filter_map(Result::ok).filter_map(name);
+        names.filter(|name| name.trim() == "sqlite").count()
+    };
+    until(&|| listening() <= 2, "those before are not listened for");
+    assert!(listening() >= 1);
+}
+
 #[test]
 fn who_writes_elsewhere_delays_writing_alone_and_no_longer_than_the_timeout() {
     let folder = notes("notes_locked", "timeout = \"400ms\"\n");

@@ -77,7 +77,6 @@ impl Pipeline {
                 self.responder.line_is_proxied(config);
                 self.host_path.proxies.aim(Aim {
                     route: epoch.proxies[route as usize],
-                    site: site.clone(),
                     is_tls: https::is_tls(role),
                     origin: passed.origin,
                     tells_id: self.responder.tells_ids(),
@@ -136,7 +135,6 @@ impl Pipeline {
                 self.responder.line_is_proxied(config);
                 self.host_path.proxies.aim(Aim {
                     route: epoch.proxies[route as usize],
-                    site: epoch.site.clone(),
                     is_tls: https::is_tls(role),
                     origin: self.responder.line_origin(),
                     tells_id: self.responder.tells_ids(),

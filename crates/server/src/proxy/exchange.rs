@@ -7,11 +7,9 @@ use super::timers::{Due, Timer, Timers};
 use super::told::Cause;
 use super::upstream::Tried;
 use crate::answer_reader::AnswerReader;
-use crate::site::Site;
 use rhythm_http::{AnswerShape, AnswerSlot};
 use rhythm_net::{ConnectionId, Outgoing, Time};
 use std::io::Write;
-use std::sync::Arc;
 
 /// Bytes around a chunk.
 pub(super) const FRAME_BYTES: usize = 32;
@@ -40,7 +38,6 @@ pub(super) struct Exchange {
     pub(super) key: u64,
     /// Who holds its connection.
     pub(super) holder: Holder,
-    pub(super) site: Arc<Site>,
     pub(super) route: u32,
     /// Which of its servers.
     pub(super) upstream: usize,
@@ -98,7 +95,6 @@ pub(super) struct Asked {
     pub(super) key: u64,
     /// The client's number.
     pub(super) asker: u64,
-    pub(super) site: Arc<Site>,
     pub(super) route: u32,
     /// Its head as it is sent, with the content that came with it.
     pub(super) bytes: Vec<u8>,
@@ -124,7 +120,6 @@ impl Exchange {
                 asker: asked.asker,
                 is_tunnel: is_upgrade,
             },
-            site: asked.site,
             route: asked.route,
             upstream: 0,
             is_on: false,

@@ -70,6 +70,9 @@ type Table<K, V> = HashMap<K, V, RandomState>;
 struct Proxies {
     /// What tells apart clients that no trusted proxy is.
     clients_by: ClientsBy,
+    /// What is served now. Exchanges have no site of their own: a tunnel from before a reload
+    /// would keep all that was in one.
+    sites: Vec<Arc<Site>>,
     /// By numbers that are never used again.
     routes: Table<u32, Route>,
     last_route: u32,
@@ -93,8 +96,6 @@ struct Proxies {
 pub(crate) struct Aim {
     /// The route's number.
     pub(crate) route: u32,
-    /// The site that has it.
-    pub(crate) site: Arc<Site>,
     /// The client speaks TLS.
     pub(crate) is_tls: bool,
     /// Where it comes from, as far as that is told on.
@@ -135,8 +136,18 @@ impl SharedProxies {
 
     /// The routes of a site, by their numbers, in the order of its settings. Those that it had
     /// before and has no more are forgotten when nothing is under way on them.
-    pub(crate) fn of_site(&self, index: usize, site: &Site, metrics: &SiteMetrics) -> Vec<u32> {
+    pub(crate) fn of_site(
+        &self,
+        index: usize,
+        site: &Arc<Site>,
+        metrics: &SiteMetrics,
+    ) -> Vec<u32> {
         let proxies = &mut *self.0.borrow_mut();
+        // They come in their order at first, then one or the other anew.
+        match proxies.sites.get_mut(index) {
+            Some(known) => *known = site.clone(),
+            None => proxies.sites.push(site.clone()),
+        }
         let numbers = proxies.of_site(index, &site.settings.proxies, metrics);
         for number in &numbers {
             if let Some(route) = proxies.routes.get_mut(number) {
@@ -174,6 +185,7 @@ impl Proxies {
     fn new(clients_by: ClientsBy) -> Proxies {
         Proxies {
             clients_by,
+            sites: Vec::new(),
             routes: Table::default(),
             last_route: 0,
             exchanges: Table::default(),

@@ -251,10 +251,12 @@ impl Proxies {
         if std::mem::take(&mut exchange.is_on) {
             upstream.left(exchange.holder);
         }
-        if upstream.failed(failures_max, aside, now) && !is_alone {
+        // One whose queue is full is there.
+        let has_failed = cause != Cause::Unreachable(ErrorKind::WouldBlock);
+        if has_failed && upstream.failed(failures_max, aside, now) && !is_alone {
             let place = upstream.place();
             let at = Where {
-                service: exchange.site.label(),
+                service: route.service.as_deref(),
                 route: &name,
                 server: &upstream.name,
                 place: &place,

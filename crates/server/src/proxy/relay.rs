@@ -7,9 +7,10 @@ use super::told::{Cause, Where};
 use super::{Aim, Proxies};
 use crate::answer_reader::Part;
 use crate::flight::asker::ClientsBy;
+use crate::site::Site;
 use crate::trace::ID;
 use rhythm_engine::settings::HostSent;
-use rhythm_http::{AnswerSlot, Answers, Content, Flow, Request};
+use rhythm_http::{AnswerShape, AnswerSlot, Answers, Content, Flow, Request};
 use rhythm_net::{ConnectionId, Flushed, Time};
 use rhythm_protocol::http::head::Known;
 use rhythm_protocol::http::request::{Framing, Method};
@@ -31,7 +32,6 @@ impl Proxies {
         } = request;
         let Some(Aim {
             route: number,
-            site,
             is_tls,
             origin,
             tells_id,
@@ -42,11 +42,9 @@ impl Proxies {
         let Some(route) = self.routes.get_mut(&number) else {
             return answers.error(slot, shape, 503, "");
         };
+        let site = &*self.sites[route.site];
         if head.host().of(bytes).len() > request::HOST_BYTES_MAX {
-            let page = site.error_page(400);
-            return answers.error_page(slot, shape, 400, page, |head| {
-                site.write_error_fields(400, head);
-            });
+            return answer_error(answers, (slot, shape), site, 400);
         }
         let settings = route.settings();
         let most = settings
@@ -64,10 +62,7 @@ impl Proxies {
         {
             let at = (site.label(), route.made_of.config.name());
             (self.failures).too_large(number, at, (Some(length), most), answers.now());
-            let page = site.error_page(413);
-            return answers.error_page(slot, shape, 413, page, |head| {
-                site.write_error_fields(413, head);
-            });
+            return answer_error(answers, (slot, shape), site, 413);
         }
         let method = head.method();
         // An application that does not know that such a method has content might take this for its
@@ -96,7 +91,6 @@ impl Proxies {
             shape,
             key: route.key(peer, head, bytes),
             asker: by.number(peer, slot.connection),
-            site,
             route: number,
             bytes: out,
             ends,
@@ -203,7 +197,7 @@ impl Proxies {
         exchange.take(piece, is_last);
         if exchange.content > most && exchange.phase != Phase::Tunnel {
             if let Some(route) = self.routes.get(&exchange.route) {
-                let at = (exchange.site.label(), route.made_of.config.name());
+                let at = (route.service.as_deref(), route.made_of.config.name());
                 (self.failures).too_large(exchange.route, at, (None, most), answers.now());
             }
             return self.refuse(answers, slot, 413);
@@ -413,7 +407,7 @@ impl Proxies {
             upstream.metrics.failures.add(1);
             let place = upstream.place();
             let at = Where {
-                service: exchange.site.label(),
+                service: route.service.as_deref(),
                 route: route.made_of.config.name(),
                 server: &upstream.name,
                 place: &place,
@@ -434,11 +428,10 @@ impl Proxies {
         if matches!(exchange.phase, Phase::Answering | Phase::Tunnel) {
             return answers.abandon(slot);
         }
-        let site = &exchange.site;
-        let page = site.error_page(status);
-        answers.error_page(slot, exchange.shape, status, page, |head| {
-            site.write_error_fields(status, head);
-        });
+        if let Some(route) = self.routes.get(&exchange.route) {
+            let site = &self.sites[route.site];
+            answer_error(answers, (slot, exchange.shape), site, status);
+        }
     }
 
     /// A request is not under way any more.
@@ -462,6 +455,19 @@ impl Proxies {
         answers.port().abort(id);
         self.forget_link(id);
     }
+}
+
+/// Answers a request with an error, as the site that it is for shows it now.
+fn answer_error(
+    answers: &mut Answers<'_>,
+    (slot, shape): (AnswerSlot, AnswerShape),
+    site: &Site,
+    status: u16,
+) {
+    let page = site.error_page(status);
+    answers.error_page(slot, shape, status, page, |head| {
+        site.write_error_fields(status, head);
+    });
 }
 
 fn content_is_whole(content: Content<'_>) -> bool {

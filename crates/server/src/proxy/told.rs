@@ -44,10 +44,15 @@ impl Cause {
         }
     }
 
-    /// Whether a server that is about to be started gives this cause, as nobody listens there.
+    /// Whether a server that is about to be started gives this cause, as nobody listens there, or
+    /// one that is about to take connections.
     pub(super) fn is_refusal(self) -> bool {
-        // A Unix socket may not be there yet.
-        let kinds = [ErrorKind::ConnectionRefused, ErrorKind::NotFound];
+        // A Unix socket may not be there yet, and its queue may be full, which is told at once.
+        let kinds = [
+            ErrorKind::ConnectionRefused,
+            ErrorKind::NotFound,
+            ErrorKind::WouldBlock,
+        ];
         matches!(self, Cause::Unreachable(why) if kinds.contains(&why))
     }
 
@@ -55,6 +60,9 @@ impl Cause {
         match self {
             Cause::Unreachable(ErrorKind::PermissionDenied | ErrorKind::InvalidData) => {
                 "see the line about TLS with it, then its certificate, or `tls_ca` of its [[proxy]]"
+            }
+            Cause::Unreachable(ErrorKind::WouldBlock) => {
+                "see what keeps it from taking connections, or let more wait (its `backlog`)"
             }
             Cause::Unreachable(_) => "start it, or mend `to` of its [[proxy]]",
             Cause::ConnectsLate => {

@@ -34,7 +34,7 @@ impl Access {
         let access = Access::of(config)?;
         let peers = peers(&access.url.place, access.tls.as_ref())?;
         let renew = |known: &Access, now: Access| known.token.renew(&now.token);
-        LOCATED.put(config, access, renew);
+        LOCATED.put((config, &peers), access, renew);
         Ok(peers)
     }
 

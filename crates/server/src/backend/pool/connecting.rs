@@ -9,8 +9,8 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long no other connection is opened after one could not be, while some stand or this side had
-/// no room for it.
+/// How long no other connection is opened after one could not be, while some stand or there was no
+/// room for it.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 impl<W: Wire> ConnectionPool<W> {
@@ -59,8 +59,9 @@ impl<W: Wire> ConnectionPool<W> {
                 let until = now + self.options.connect_timeout;
                 self.pipes.push(Pipe::new(connection, peer, now, until));
             }
-            // Nothing is left for another: no failure of the backend's, and soon over.
-            Err(ErrorKind::QuotaExceeded) => {
+            // Nothing is left for another here, or in the queue of its socket, where it has one of
+            // its own: no failure of the backend's, and soon over.
+            Err(ErrorKind::QuotaExceeded | ErrorKind::WouldBlock) => {
                 self.connect_pause = Some(now + CONNECT_PAUSE);
             }
             Err(why) => self.connect_failed(address_of(peer), now, why, now),

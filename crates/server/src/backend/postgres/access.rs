@@ -119,7 +119,7 @@ impl Access {
         let access = Access::of(config)?;
         let peers = peers(&access.address.place, access.tls.as_ref())?;
         let renew = |known: &Access, now: Access| known.password.renew(&now.password);
-        LOCATED.put(config, access, renew);
+        LOCATED.put((config, &peers), access, renew);
         Ok(peers)
     }
 

@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::file::{self, Opened};
 use super::frames::ANSWER_MAX;
 use super::passwords;
 use crate::backend::files::read_regular;
@@ -148,7 +149,7 @@ pub(super) fn reach(config: &BackendConfig) -> Result<(), Wrong> {
             false => Ok(()),
         };
     }
-    let opened = open(&path, config.pool.timeout).and_then(|opened| has_tables(&opened));
+    let opened = connect(&path, config.pool.timeout);
     let told = |why: Error| Wrong::of_file(&path, &why);
     opened.map(drop).map_err(told)
 }
@@ -171,7 +172,7 @@ pub(super) fn prepare(config: &BackendConfig) -> Result<(PathBuf, bool), Wrong> 
         }
         Connection::open(&path).map_err(told)?;
     }
-    let connection = open(&path, config.pool.timeout).map_err(told)?;
+    let connection = connect(&path, config.pool.timeout).map_err(told)?;
     if schema.is_empty() {
         return Ok((path, false));
     }
@@ -219,7 +220,13 @@ fn is_regular(path: &Path) -> Result<(), Wrong> {
 
 /// Opens a database that is there, to write and read. What waits for others who write gives up
 /// after this time.
-pub(super) fn open(path: &Path, timeout: Duration) -> Result<Connection, Error> {
+pub(super) fn open(path: &Path, timeout: Duration) -> Result<Opened, Error> {
+    Opened::new(path, || connect(path, timeout))
+}
+
+/// As [`open`], of a connection that is soon closed.
+fn connect(path: &Path, timeout: Duration) -> Result<Connection, Error> {
+    file::make_way();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(timeout)?;
@@ -235,11 +242,13 @@ pub(super) fn open(path: &Path, timeout: Duration) -> Result<Connection, Error> 
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, ANSWER_MAX as i32)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     passwords::add_to(&connection)?;
+    // What SQLite has beside the file is there when it was read.
+    has_tables(&connection)?;
     Ok(connection)
 }
 
 /// Opens a database that is there for a thread that only reads.
-pub(super) fn open_to_read(path: &Path, timeout: Duration) -> Result<Connection, Error> {
+pub(super) fn open_to_read(path: &Path, timeout: Duration) -> Result<Opened, Error> {
     let connection = open(path, timeout)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
@@ -255,6 +264,7 @@ pub(super) fn for_checks(config: &BackendConfig) -> Result<(Connection, PathBuf)
     is_regular(&path)?;
     let told = |why: Error| Wrong::of_file(&path, &why);
     let open = || {
+        file::make_way();
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&path, flags)?;
         Ok((has_tables(&connection)?, connection))

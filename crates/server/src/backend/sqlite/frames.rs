@@ -1,5 +1,6 @@
 //! What a worker and a thread of the database say to each other, and the bytes of it. Both are of
-//! one process, so it has no versions; each frame is its length in 32 bits and what follows.
+//! one process, so it has no versions; each frame is its length in 32 bits and what follows. The
+//! thread begins, with a byte: before it has, nobody is there.
 //!
 //! ```text
 //!   query   what it is (8), columns (16), its statements, arguments                 query.rs
@@ -7,6 +8,10 @@
 //! ```
 
 use rhythm_engine::cohort::Cell;
+
+/// What a thread says first. A connection is open before it has one; what is sent over it then
+/// would count as delivered, and wait for whoever comes.
+pub(super) const HELLO: u8 = b'!';
 
 /// Most bytes of an answer.
 pub(super) const ANSWER_MAX: usize = 1 << 20;

@@ -14,6 +14,7 @@
 mod binding;
 mod carry_out;
 mod database;
+mod file;
 mod frames;
 mod opened;
 mod passwords;
@@ -99,7 +100,7 @@ fn query_bytes_max(config: &BackendConfig) -> usize {
 fn open(config: &BackendConfig, peers: &[Peer]) -> Opened {
     let options = PoolOptions::of(config, DEPTH_MAX);
     Ok(Box::new(ConnectionPool::new(
-        SqliteWire::default(),
+        SqliteWire::of(opened::enter(config)?),
         &config.name,
         peers.to_vec(),
         options,

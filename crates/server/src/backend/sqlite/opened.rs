@@ -1,5 +1,5 @@
 //! Databases that threads of this process listen for: one for each file and what is said of it,
-//! however many workers and reloads there are.
+//! however many workers and reloads there are, for as long as a site has it.
 
 use super::database::{self, SCHEMA};
 use super::thread::{self, Shared};
@@ -7,53 +7,90 @@ use super::writer::Writer;
 use crate::backend::words::Words;
 use rhythm_engine::settings::BackendConfig;
 use rhythm_net::{LocalListener, Peer};
-use std::num::NonZero;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{io, thread as threads};
 
-/// Those that are listened for.
-static LISTENING: Mutex<Vec<(BackendConfig, Peer)>> = Mutex::new(Vec::new());
+/// A database that is listened for.
+struct Listening {
+    config: BackendConfig,
+    listener: Arc<LocalListener>,
+    threads: Arc<Threads>,
+}
 
-/// The peer by which a backend's database is reached.
+/// Those that are.
+static LISTENING: Mutex<Vec<Listening>> = Mutex::new(Vec::new());
+
+fn those_listening() -> MutexGuard<'static, Vec<Listening>> {
+    LISTENING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The peer by which a backend's database is reached. Those that no site has any more are not
+/// listened for from now on.
 ///
 /// # Errors
 /// What is wrong with it, in words.
 pub(super) fn peer(config: &BackendConfig) -> Result<Peer, String> {
     let (path, is_made) = database::prepare(config)?;
-    let mut listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut listening = those_listening();
     if is_made {
-        let is_same = |(known, _): &(BackendConfig, Peer)| database::path(known) == path;
+        let is_same = |known: &Listening| database::path(&known.config) == path;
         tell_made(config, &path, listening.iter().any(is_same));
     }
-    if let Some((_, peer)) = listening.iter().find(|(known, _)| known == config) {
-        return Ok(peer.clone());
+    listening.retain(|known| {
+        let is_known = known.listener.is_known();
+        if !is_known {
+            known.listener.stop();
+        }
+        is_known
+    });
+    let name = path.to_string_lossy().into_owned();
+    if let Some(known) = listening.iter().find(|known| known.config == *config) {
+        return Ok(known.listener.peer(&name));
     }
+    let new = begin(config, &path)
+        .map_err(|why: io::Error| format!("no thread can be begun: {why}"))?;
+    let peer = new.listener.peer(&name);
+    listening.push(new);
+    Ok(peer)
+}
+
+/// Begins to listen for a database.
+fn begin(config: &BackendConfig, path: &Path) -> io::Result<Listening> {
     let timeout = config.pool.timeout;
     let shared = Arc::new(Shared {
-        writer: Writer::new(path.clone(), timeout),
-        path,
+        writer: Writer::new(path.to_owned(), timeout),
+        path: path.to_owned(),
         timeout,
         words: Words::new(&config.name),
     });
-    let begin = || {
-        let listener = LocalListener::bind()?;
-        let peer = listener.peer(&shared.path.to_string_lossy());
+    let listener = Arc::new(LocalListener::bind()?);
+    let threads = Arc::new(Threads::of(config.pool.connections_max as usize));
+    let listen = {
+        let (listener, threads) = (listener.clone(), threads.clone());
         let name = format!("sqlite-{}", config.name);
-        // Each worker has a pool, and there are as many as processors, most often.
-        let workers = threads::available_parallelism().map_or(1, NonZero::get);
-        let connections = config.pool.connections_max as usize * workers;
-        let most = connections.saturating_mul(THREADS_A_CONNECTION).max(1);
-        let listen = move || listen(&listener, &name, &shared, most);
-        threads::Builder::new()
-            .name("sqlite".to_owned())
-            .spawn(listen)?;
-        Ok(peer)
+        move || listen(&listener, &name, &shared, &threads)
     };
-    let peer = begin().map_err(|why: io::Error| format!("no thread can be begun: {why}"))?;
-    listening.push((config.clone(), peer.clone()));
-    Ok(peer)
+    threads::Builder::new()
+        .name("sqlite".to_owned())
+        .spawn(listen)?;
+    Ok(Listening {
+        config: config.clone(),
+        listener,
+        threads,
+    })
+}
+
+/// A pool of a worker's is there, until this is dropped.
+///
+/// # Errors
+/// Its database is not listened for.
+pub(super) fn enter(config: &BackendConfig) -> Result<Pool, String> {
+    let listening = those_listening();
+    let known = listening.iter().find(|known| known.config == *config);
+    let known = known.ok_or_else(|| "it was not looked up".to_owned())?;
+    Ok(known.threads.enter())
 }
 
 /// Tells that a database was made: most often that is meant, but not of one that was there before.
@@ -77,20 +114,60 @@ fn tell_made(config: &BackendConfig, path: &Path, was_there: bool) {
 /// given up ends when SQLite lets go of its statement.
 pub(super) const THREADS_A_CONNECTION: usize = 2;
 
-/// The threads of a database that there are.
-#[derive(Default)]
+/// The threads of a database, of which each pool may have so many.
+#[derive(Debug)]
 struct Threads {
-    count: Mutex<usize>,
-    one_ended: Condvar,
+    a_pool: usize,
+    count: Mutex<Count>,
+    has_room: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    pools: usize,
+    threads: usize,
 }
 
 impl Threads {
-    /// Waits until there are fewer than so many, and counts one more.
-    fn begin(self: &Arc<Threads>, most: usize) -> Counted {
-        let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.one_ended.wait_while(count, |count| *count >= most);
-        *waited.unwrap_or_else(PoisonError::into_inner) += 1;
+    /// Those for pools that have so many connections.
+    fn of(connections: usize) -> Threads {
+        Threads {
+            a_pool: connections.saturating_mul(THREADS_A_CONNECTION).max(1),
+            count: Mutex::default(),
+            has_room: Condvar::new(),
+        }
+    }
+
+    fn count(&self) -> MutexGuard<'_, Count> {
+        self.count.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a pool more.
+    fn enter(self: &Arc<Threads>) -> Pool {
+        self.count().pools += 1;
+        self.has_room.notify_one();
+        Pool(self.clone())
+    }
+
+    /// Waits until one more may be begun, and counts it.
+    fn begin(self: &Arc<Threads>) -> Counted {
+        let is_full = |count: &mut Count| {
+            let most = self.a_pool.saturating_mul(count.pools.max(1));
+            count.threads >= most
+        };
+        let waited = self.has_room.wait_while(self.count(), is_full);
+        waited.unwrap_or_else(PoisonError::into_inner).threads += 1;
         Counted(self.clone())
+    }
+}
+
+/// A pool that may have threads, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Pool(Arc<Threads>);
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.0.count().pools -= 1;
     }
 }
 
@@ -99,17 +176,16 @@ struct Counted(Arc<Threads>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.0.one_ended.notify_one();
+        self.0.count().threads -= 1;
+        self.0.has_room.notify_one();
     }
 }
 
-/// Begins a thread for each connection, for as long as the process lives. With so many threads the
-/// next connection waits for one of them to end.
-fn listen(listener: &LocalListener, name: &str, shared: &Arc<Shared>, most: usize) {
-    let all = Arc::<Threads>::default();
+/// Begins a thread for each connection, until the listener is stopped. With as many threads as
+/// there may be the next connection waits for one of them to end: nobody greets it until then.
+fn listen(listener: &LocalListener, name: &str, shared: &Arc<Shared>, threads: &Arc<Threads>) {
     loop {
-        let counted = all.begin(most);
+        let counted = threads.begin();
         let begun = listener.accept().and_then(|stream| {
             let shared = shared.clone();
             let run = move || {
@@ -119,11 +195,90 @@ fn listen(listener: &LocalListener, name: &str, shared: &Arc<Shared>, most: usiz
             threads::Builder::new().name(name.to_owned()).spawn(run)
         });
         if let Err(why) = begun {
+            if !listener.is_known() {
+                return;
+            }
             shared
                 .words
                 .tell("", &format!("no thread for a connection: {why}"));
             // Most often no more files or threads may be had for now.
             threads::sleep(Duration::from_millis(100));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhythm_net::PeerAddress;
+    use std::io::Read;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixStream};
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+
+    #[test]
+    fn a_connection_that_nobody_takes_is_not_greeted_until_somebody_does() {
+        let listener = LocalListener::bind().unwrap();
+        let peer = listener.peer("test");
+        let PeerAddress::Local(name) = &peer.address else {
+            panic!("{peer} is of another world");
+        };
+        let address = SocketAddr::from_abstract_name(name).unwrap();
+        let shared = Arc::new(Shared {
+            writer: Writer::new("nowhere".into(), Duration::MAX),
+            path: "nowhere".into(),
+            timeout: Duration::MAX,
+            words: Words::new("test"),
+        });
+        let all = Arc::new(Threads::of(1));
+        let is_greeted = |stream: &mut UnixStream, within: u64| {
+            let within = Duration::from_millis(within);
+            stream.set_read_timeout(Some(within)).unwrap();
+            stream.read_exact(&mut [0]).is_ok()
+        };
+        threads::scope(|scope| {
+            scope.spawn(|| listen(&listener, "test", &shared, &all));
+            let mut first: Vec<UnixStream> = (0..THREADS_A_CONNECTION)
+                .map(|_| UnixStream::connect_addr(&address).unwrap())
+                .collect();
+            assert!(first.iter_mut().all(|it| is_greeted(it, 20_000)));
+            let mut last = UnixStream::connect_addr(&address).unwrap();
+            assert!(!is_greeted(&mut last, 100));
+            first.pop();
+            assert!(is_greeted(&mut last, 20_000));
+            drop((first, last));
+            drop(peer);
+            // Its thread ends.
+            listener.stop();
+        });
+    }
+
+    #[test]
+    fn each_pool_may_have_threads_of_its_own() {
+        let all = Arc::new(Threads::of(1));
+        let first = all.enter();
+        let mut counted: Vec<Counted> = (0..THREADS_A_CONNECTION).map(|_| all.begin()).collect();
+        let (tell, told) = channel();
+        let begin = || {
+            let (all, tell) = (all.clone(), tell.clone());
+            threads::spawn(move || tell.send(all.begin()))
+        };
+        let begun = [begin(), begin()];
+        let soon = Duration::from_millis(50);
+        let waits = told.recv_timeout(soon);
+        assert!(matches!(waits, Err(RecvTimeoutError::Timeout)));
+        // A thread's end is room for one, and another pool for as many as the first has.
+        counted.pop();
+        let at_last = Duration::from_secs(20);
+        counted.push(told.recv_timeout(at_last).unwrap());
+        let waits = told.recv_timeout(soon);
+        assert!(matches!(waits, Err(RecvTimeoutError::Timeout)));
+        let second = all.enter();
+        counted.push(told.recv_timeout(at_last).unwrap());
+        for begun in begun {
+            assert!(begun.join().unwrap().is_ok());
+        }
+        drop((first, second, counted));
+        assert_eq!((all.count().pools, all.count().threads), (0, 0));
     }
 }

@@ -43,7 +43,8 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
                     let mut hint = format!("it is tried in {}", place.display());
                     if database::is_of_a_later_schema(call.backend, &statement) {
                         hint += ", which was made of an earlier schema than the one that there is \
-                                 now: change it (`sqlite3 FILE`), or remove it and it is made anew";
+                                 now: change it (`sqlite3 FILE`), or remove it, with FILE-wal and \
+                                 FILE-shm, and it is made anew";
                     }
                     return Some(CallMistake {
                         at: at.and_then(|at| in_pieces(&call.form.pieces, at)),

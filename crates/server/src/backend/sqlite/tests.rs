@@ -2,7 +2,7 @@
 
 use super::carry_out::{answer_failed, outcome_of};
 use super::database;
-use super::frames::{self, Outcome, framed};
+use super::frames::{self, HELLO, Outcome, framed};
 use super::query::{Asked, OneOf, Query};
 use super::thread::{Shared, run};
 use super::wire::{Begun, SqliteWire};
@@ -10,12 +10,13 @@ use super::writer::Writer;
 use crate::backend::answers::{QueryAnswers, Told};
 use crate::backend::awaited::Awaited;
 use crate::backend::sql::numbered;
-use crate::backend::wire::Wire;
+use crate::backend::wire::{Greeting, Unreadable, Wire};
 use crate::backend::words::Words;
 use proptest::prelude::*;
 use rhythm_engine::cohort::{Argument, Cell};
 use rhythm_engine::program::{Asking, Call, CallResult, Form, Statement, Type};
 use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Barrier};
@@ -157,17 +158,27 @@ impl World {
             path,
         };
         world.remove();
-        let database = rusqlite::Connection::open(&world.path).unwrap();
-        database.execute_batch(schema).unwrap();
+        world.make(schema);
         world
     }
 
+    /// Makes the database, which is not there.
+    fn make(&self, schema: &str) {
+        let database = rusqlite::Connection::open(&self.path).unwrap();
+        database.execute_batch(schema).unwrap();
+    }
+
+    /// Where the database is, or something beside it.
+    fn beside(&self, end: &str) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(end);
+        path.into()
+    }
+
     fn remove(&self) {
-        for end in ["", "-wal", "-shm"] {
-            let mut path = self.path.clone().into_os_string();
-            path.push(end);
+        for end in ["", "-wal", "-shm", "-copy", "-before"] {
             // One that is not there need not be removed.
-            let _ = std::fs::remove_file(Path::new(&path));
+            let _ = std::fs::remove_file(self.beside(end));
         }
     }
 
@@ -182,7 +193,15 @@ impl World {
     }
 
     fn all(&self) -> Vec<i64> {
-        let database = database::open(&self.path, Duration::from_secs(20)).unwrap();
+        World::all_at(&self.path)
+    }
+
+    fn all_at(path: &Path) -> Vec<i64> {
+        let database = database::open(path, Duration::from_secs(20)).unwrap();
+        let sound: String = database
+            .query_row("pragma integrity_check", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(sound, "ok");
         let mut all = database.prepare("select a from t order by a").unwrap();
         let all = all.query_map([], |row| row.get(0)).unwrap();
         all.map(Result::unwrap).collect()
@@ -296,6 +315,117 @@ fn what_nobody_waits_for_is_not_done() {
     drop(theirs);
     assert_eq!(world.insert(2, &ours), Outcome::Late);
     assert_eq!(world.all(), [1]);
+}
+
+/// A table of numbers.
+const TABLE: &str = "create table t(a integer)";
+
+#[test]
+fn what_is_written_after_the_file_was_replaced_is_in_the_one_that_is_there() {
+    for is_clean in [true, false] {
+        let world = World::new(&format!("replaced-{is_clean}"), TABLE);
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let ours = Arc::new(ours);
+        assert_eq!(world.insert(1, &ours), Outcome::Rows);
+        match is_clean {
+            true => world.remove(),
+            // What is beside it stays.
+            false => std::fs::remove_file(&world.path).unwrap(),
+        }
+        assert_ne!(world.insert(2, &ours), Outcome::Rows, "there is none");
+        world.make(TABLE);
+        assert_eq!(world.insert(3, &ours), Outcome::Rows);
+        assert_eq!(world.all(), [3]);
+    }
+}
+
+#[test]
+fn a_file_that_is_made_while_another_is_open_shares_nothing_with_that() {
+    let world = World::new("made-anew", TABLE);
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let ours = Arc::new(ours);
+    assert_eq!(world.insert(1, &ours), Outcome::Rows);
+    let before = database::open(&world.path, HASTE).unwrap();
+    let of = |end: &str| std::fs::metadata(world.beside(end)).unwrap().ino();
+    let inodes = ["-wal", "-shm"].map(of);
+    std::fs::remove_file(&world.path).unwrap();
+    world.make(TABLE);
+    let after = database::open(&world.path, HASTE).unwrap();
+    after.execute_batch("insert into t values (2)").unwrap();
+    assert!(inodes.iter().zip(["-wal", "-shm"].map(of)).all(|(was, is)| *was != is));
+    let read = |database: &rusqlite::Connection| -> i64 {
+        database.query_row("select a from t", [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!((read(&before), read(&after)), (1, 2));
+    // Nor is what is beside it the other's, when that is closed.
+    drop(before);
+    assert_eq!(world.insert(3, &ours), Outcome::Rows);
+    drop(after);
+    assert_eq!(world.all(), [2, 3]);
+}
+
+#[test]
+fn a_copy_that_is_moved_there_has_nothing_of_what_was_written_since() {
+    let world = World::new("moved", TABLE);
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let ours = Arc::new(ours);
+    assert_eq!(world.insert(1, &ours), Outcome::Rows);
+    let [copy, before] = ["-copy", "-before"].map(|end| world.beside(end));
+    let database = rusqlite::Connection::open(&world.path).unwrap();
+    let into = format!("vacuum into '{}'", copy.display());
+    database.execute_batch(&into).unwrap();
+    drop(database);
+    assert_eq!(world.insert(2, &ours), Outcome::Rows);
+    std::fs::rename(&world.path, &before).unwrap();
+    std::fs::rename(&copy, &world.path).unwrap();
+    assert_eq!(world.insert(3, &ours), Outcome::Rows);
+    assert_eq!(world.all(), [1, 3]);
+    // Where it is now it has all.
+    assert_eq!(World::all_at(&before), [1, 2]);
+}
+
+#[test]
+fn who_reads_reads_the_file_that_is_there() {
+    let world = World::new("read", TABLE);
+    let (shared, _) = endless(&world, HASTE, 0);
+    let mut call = call(1, true);
+    call.asking = Asking::Query;
+    call.form.pieces = vec![(*b"select count(*) from t").into()];
+    let mut query = Vec::new();
+    Query::write(&call, 1, std::iter::empty(), &mut query);
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let answering = thread::spawn(move || run(ours, &shared));
+    theirs.read_exact(&mut [0]).expect("it is greeted");
+    let mut count = || {
+        theirs.write_all(&query).unwrap();
+        let mut answer = Vec::new();
+        while frames::first(&answer).is_none() {
+            let mut byte = [0];
+            theirs.read_exact(&mut byte).unwrap();
+            answer.push(byte[0]);
+        }
+        let (frame, _) = frames::first(&answer).unwrap();
+        let (outcome, rest) = Outcome::read(frame).unwrap();
+        let cell = rest.get(2..).and_then(|cells| frames::cells(cells).next()).flatten();
+        (outcome, cell.map(|cell| format!("{cell:?}")))
+    };
+    let count_of = |count| (Outcome::Rows, Some(format!("{:?}", Cell::Int(count))));
+    assert_eq!(count(), count_of(0));
+    world.remove();
+    world.make(&format!("{TABLE}; insert into t values (1)"));
+    assert_eq!(count(), count_of(1));
+    drop(theirs);
+    answering.join().unwrap();
+}
+
+#[test]
+fn who_is_not_greeted_sends_nothing() {
+    let (mut wire, mut begun, mut out) = (SqliteWire::default(), Begun::default(), Vec::new());
+    let mut greet = |input: &[u8]| wire.greet(&mut begun, input, &mut out);
+    assert_eq!(greet(b""), Ok(Greeting::More));
+    assert_eq!(greet(&[HELLO]), Ok(Greeting::Done { used: 1 }));
+    assert_eq!(greet(b"?"), Err(Unreadable));
+    assert!(out.is_empty());
 }
 
 /// Numbers without an end.
@@ -448,6 +578,7 @@ fn what_came_together_has_the_time_of_one() {
     let begun = Instant::now();
     let answering = thread::spawn(move || run(ours, &shared));
     theirs.write_all(&queries).unwrap();
+    theirs.read_exact(&mut [0]).expect("it is greeted");
     let (mut answers, mut piece) = (Vec::new(), [0; 4096]);
     let mut count = 0;
     while count < COUNT {

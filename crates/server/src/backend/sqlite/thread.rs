@@ -2,12 +2,13 @@
 
 use super::carry_out::{Deadline, answer, answer_failed};
 use super::database;
-use super::frames::{self, Outcome};
+use super::file::Opened;
+use super::frames::{self, HELLO, Outcome};
 use super::query::Query;
 use super::writer::Writer;
 use crate::backend::words::Words;
 use rhythm_net::local;
-use rusqlite::{Connection, Error};
+use rusqlite::Error;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -26,8 +27,11 @@ pub(super) struct Shared {
     pub(super) words: Words,
 }
 
-/// Answers what comes until the connection ends.
-pub(super) fn run(stream: UnixStream, shared: &Shared) {
+/// Says that it is there, and answers what comes until the connection ends.
+pub(super) fn run(mut stream: UnixStream, shared: &Shared) {
+    if stream.write_all(&[HELLO]).is_err() {
+        return;
+    }
     let stream = Arc::new(stream);
     let mut reader = None;
     let (mut input, mut output) = (Vec::new(), Vec::new());
@@ -64,10 +68,12 @@ pub(super) fn run(stream: UnixStream, shared: &Shared) {
 fn answer_all(
     (frames, came): (&[&[u8]], Instant),
     asker: &Arc<UnixStream>,
-    reader: &mut Option<(Connection, Deadline)>,
+    reader: &mut Option<(Opened, Deadline)>,
     shared: &Shared,
     out: &mut Vec<u8>,
 ) -> io::Result<()> {
+    // Another file may be in the place of what it has open.
+    *reader = reader.take().filter(|(opened, _)| opened.is_current());
     for frame in frames {
         if out.len() > READ {
             send(asker, out)?;
@@ -117,14 +123,14 @@ fn send(mut stream: &UnixStream, out: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-fn open(shared: &Shared, asker: &Arc<UnixStream>) -> Result<(Connection, Deadline), Error> {
+fn open(shared: &Shared, asker: &Arc<UnixStream>) -> Result<(Opened, Deadline), Error> {
     let connection = database::open_to_read(&shared.path, shared.timeout)?;
     let deadline = Deadline::of(&connection, shared.timeout, Some(asker.clone()))?;
     Ok((connection, deadline))
 }
 
 /// Ends the transaction that reads, if there is one.
-fn end_reading(reader: &mut Option<(Connection, Deadline)>) {
+fn end_reading(reader: &mut Option<(Opened, Deadline)>) {
     if let Some((connection, _)) = reader
         && !connection.is_autocommit()
         && connection.execute_batch("commit").is_err()

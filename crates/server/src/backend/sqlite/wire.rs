@@ -1,18 +1,29 @@
 //! What a pool's connections to a database's threads say.
 
-use super::frames::{self, Outcome};
+use super::frames::{self, HELLO, Outcome};
+use super::opened::Pool;
 use super::query::Query;
 use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::{Awaited, Which};
 use crate::backend::failure::Cause;
 use crate::backend::sql::BROKEN;
-use crate::backend::wire::{Unreadable, Verdict, Wire};
+use crate::backend::wire::{Greeting, Unreadable, Verdict, Wire};
 use rhythm_engine::cohort::Argument;
 use rhythm_engine::program::Call;
 
 /// See the module's text.
 #[derive(Debug, Default)]
-pub(super) struct SqliteWire {}
+pub(super) struct SqliteWire {
+    /// Whose it is, if it is one that has threads.
+    _pool: Option<Pool>,
+}
+
+impl SqliteWire {
+    /// That of a pool.
+    pub(super) fn of(pool: Pool) -> SqliteWire {
+        SqliteWire { _pool: Some(pool) }
+    }
+}
 
 /// The beginning of an answer.
 #[derive(Debug, Default)]
@@ -20,6 +31,19 @@ pub(super) struct Begun(Vec<u8>);
 
 impl Wire for SqliteWire {
     type Connection = Begun;
+
+    fn greet(
+        &mut self,
+        _: &mut Begun,
+        input: &[u8],
+        _: &mut Vec<u8>,
+    ) -> Result<Greeting, Unreadable> {
+        match input {
+            [] => Ok(Greeting::More),
+            [HELLO, ..] => Ok(Greeting::Done { used: 1 }),
+            _ => Err(Unreadable),
+        }
+    }
 
     fn encode<'a>(
         &mut self,

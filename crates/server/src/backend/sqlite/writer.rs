@@ -19,6 +19,7 @@
 
 use super::carry_out::{Deadline, answer, answer_failed, outcome_of};
 use super::database;
+use super::file::Opened;
 use super::frames::Outcome;
 use super::query::Query;
 use super::slow::Slow;
@@ -68,7 +69,7 @@ pub(super) struct Writer {
 
 /// The connection that writes.
 struct AtWork {
-    connection: Connection,
+    connection: Opened,
     deadline: Deadline,
     /// How long a statement may run while others wait.
     share: Duration,
@@ -154,7 +155,8 @@ impl Writer {
             let Some(together) = left.pop_front().or_else(|| next_of(&mut put_off, knows)) else {
                 return;
             };
-            let opened = match at_work.take() {
+            let current = at_work.take().filter(|it| it.connection.is_current());
+            let opened = match current {
                 Some(opened) => Ok(opened),
                 None => AtWork::open(&self.path, self.timeout),
             };
@@ -218,7 +220,8 @@ impl AtWork {
     }
 
     /// Carries out jobs in one transaction, and tells of those that are over with it. What it
-    /// leaves is fewer, or in smaller lists: one that stood in the way of others is over, or alone.
+    /// leaves is fewer, or in smaller lists: one that stood in the way of others is over, or alone;
+    /// or it is all, where what they were done to is gone.
     fn transact<'j>(&mut self, jobs: &[&'j Job], words: &Words) -> Rest<'j> {
         let AtWork {
             connection,
@@ -306,8 +309,8 @@ impl AtWork {
     }
 
     /// Commits what was done, and tells of it; or undoes it, where one of those who asked has gone,
-    /// who is told that it was not done. It gives those that are to be done again, each of them
-    /// together.
+    /// who is told that it was not done, or where another file is in the place of the one that it
+    /// was done to. It gives those that are to be done again, each of them together.
     fn commit<'j>(&self, mut done: Vec<(&'j Job, Vec<u8>)>, words: &Words) -> Vec<Vec<&'j Job>> {
         let connection = &self.connection;
         // It fails where there is nothing to be undone.
@@ -315,7 +318,7 @@ impl AtWork {
         let has_gone = |(job, bytes): &(&Job, Vec<u8>)| {
             outcome_of(bytes) == Some(Outcome::Rows) && job.is_given_up()
         };
-        if done.iter().any(has_gone) {
+        if done.iter().any(has_gone) || !connection.is_current() {
             undo();
             return vec![jobs_of(&done)];
         }

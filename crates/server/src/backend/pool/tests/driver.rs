@@ -93,6 +93,26 @@ fn a_backend_at_a_unix_socket_answers_all() {
     std::fs::remove_file(&path).unwrap();
 }
 
+#[test]
+fn a_backend_at_a_unix_socket_whose_queue_is_full_for_a_moment_answers_all() {
+    let name = format!("rhythm-pool-full-{}.sock", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).unwrap();
+    // One may wait there, and does.
+    rustix::net::listen(&listener, 0).unwrap();
+    let _first = UnixStream::connect(&path).unwrap();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        for stream in listener.incoming().map_while(Result::ok) {
+            let finish = |stream: &UnixStream| stream.shutdown(Shutdown::Write);
+            std::thread::spawn(move || serve(stream, finish, &Bank::new(5000)));
+        }
+    });
+    answers_all(&format!("http://unix:{}:/besim", path.display()));
+    std::fs::remove_file(&path).unwrap();
+}
+
 fn answers_all(url: &str) {
     let url: BackendUrl = url.parse().unwrap();
     let options = PoolOptions {
