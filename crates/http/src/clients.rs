@@ -346,12 +346,7 @@ impl Clients {
     /// appends. Where many are, others are dealt with in the next turns.
     pub fn expire(&mut self, port: &mut dyn Port, now: Time, requests: &mut Vec<ConnectionId>) {
         let mut due = std::mem::take(&mut self.due);
-        self.upkeep.timers.expire(now, |slot| due.push(slot));
-        if due.len() > CLOSED_MAX {
-            for slot in due.drain(CLOSED_MAX..) {
-                self.upkeep.timers.set(slot, now);
-            }
-        }
+        (self.upkeep.timers).expire_some(now, CLOSED_MAX, |slot| due.push(slot));
         let (began, mut is_over) = (port.clock(now), false);
         for (count, slot) in due.drain(..).enumerate() {
             is_over |= is_closing_over(count, began, port, now);

@@ -18,6 +18,9 @@ use std::sync::Arc;
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The handler does what there is to do so often in one call.
 const IDLE_ROUNDS: usize = 4;
+/// Carriers whose time is over are seen to so many at a time: to close one takes the system a
+/// while, in which nobody is served.
+const LATE_MAX: usize = 8;
 
 /// A handler whose clients may speak HTTP/2, too.
 pub struct Multiplexed<H> {
@@ -97,22 +100,22 @@ impl<H: Handler> Multiplexed<H> {
 
     /// A carrier is over, and with it all of its streams.
     pub(crate) fn end(&mut self, port: &mut dyn Port, id: ConnectionId, over: Over) {
-        while let Some(carrier) = self.state.carrier(id)
-            && let Some(key) = carrier.streams.pop()
-        {
-            self.lose(port, key);
-        }
         let Some(carrier) = self.state.carrier(id) else {
             return;
         };
         if over == Over::Ended && carrier.is_blocked() {
             carrier.is_closing = true;
+            let streams = carrier.streams.clone();
+            self.state.lost.extend(streams);
+            self.tell_lost(port);
             return self.state.set_timer(id);
         }
         if over == Over::Ended {
             port.close(id);
         }
+        // Before its streams are told of, which may have a connection opened in its place.
         self.state.forget_carrier(id);
+        self.tell_lost(port);
     }
 
     /// Looks whether a connection begins as HTTP/2 does. What the handler is to have of it, if it
@@ -317,7 +320,7 @@ impl<H: Handler> Handler for Multiplexed<H> {
     fn tick(&mut self, port: &mut dyn Port, now: Time) {
         self.state.now = now;
         let mut late = Vec::new();
-        self.state.timers.expire(now, |slot| late.push(slot));
+        (self.state.timers).expire_some(now, LATE_MAX, |slot| late.push(slot));
         for slot in late {
             let Some(id) = self.state.outer.id_at(slot) else {
                 continue;
@@ -365,7 +368,7 @@ impl<H: Handler> Handler for Multiplexed<H> {
     }
 
     fn wake_at(&self) -> Option<Time> {
-        if self.owes_idle || !self.state.busy.is_empty() {
+        if self.owes_idle || !(self.state.busy.is_empty() && self.state.lost.is_empty()) {
             return Some(Time::ZERO);
         }
         let carriers = [self.state.timers.wake_at(), self.state.ends_at()];

@@ -1,5 +1,6 @@
 //! The port that the handler is given: the driver's, with streams among the connections.
 
+use crate::carrier::Over;
 use crate::state::{Inner, Outer, State, key_of};
 use h2::Reason;
 use rhythm_net::{
@@ -41,6 +42,8 @@ impl StreamsPort<'_> {
         };
         let id = stream.carrier;
         let Some(Outer::Carrier(carrier)) = outer.get_mut(id) else {
+            // It is lost with its carrier, as its handler knows from here on.
+            self.state.remove_stream(key);
             return Sent::Gone;
         };
         if carrier.is_blocked() {
@@ -53,8 +56,11 @@ impl StreamsPort<'_> {
             self.state.reset_stream(key, Reason::INTERNAL_ERROR);
             return Sent::Gone;
         };
-        if carrier.has_queued(taken) {
-            carrier.drive(self.port, id, *now);
+        if carrier.has_queued(taken) && carrier.drive(self.port, id, *now) == Some(Over::Gone) {
+            // Its place is the next connection's, which the handler may open in this call.
+            self.state.forget_carrier(id);
+            self.state.remove_stream(key);
+            return Sent::Gone;
         }
         self.state.mark(id);
         Sent::Taken(taken)

@@ -1,6 +1,6 @@
 //! Carriers are seen to: what came over them is told the handler, and what it does goes out.
 
-use crate::carrier::Asked;
+use crate::carrier::{Asked, Over};
 use crate::multiplexed::Multiplexed;
 use crate::request::write_head;
 use crate::state::{inner_id, key_of};
@@ -22,6 +22,7 @@ impl<H: Handler> Multiplexed<H> {
         let event = self.state.now;
         let mut began = None;
         for round in 1..=ROUNDS {
+            self.tell_lost(port);
             self.state.widen_waiting();
             let Some(id) = self.state.busy.pop_front() else {
                 return;
@@ -50,6 +51,10 @@ impl<H: Handler> Multiplexed<H> {
         if std::mem::take(&mut carrier.is_sent_away) {
             let peer = carrier.peer;
             self.state.say_sent_away(peer);
+        }
+        if over == Some(Over::Gone) {
+            // Before anything is told that may open a connection, which may have its place.
+            return self.end(port, id, Over::Gone);
         }
         self.state.admit(id);
         self.begin_streams(port, id);
@@ -209,14 +214,22 @@ impl<H: Handler> Multiplexed<H> {
         has_told
     }
 
-    /// The peer has taken a request back.
+    /// Tells of the streams whose carriers are forgotten.
+    pub(crate) fn tell_lost(&mut self, port: &mut dyn Port) {
+        while let Some(key) = self.state.lost.pop() {
+            self.lose(port, key);
+        }
+    }
+
+    /// The peer has taken a request back, or has left.
     pub(crate) fn lose(&mut self, port: &mut dyn Port, key: Key) {
         let now = self.state.now;
         let Some(stream) = self.state.remove_stream(key) else {
             return;
         };
-        if let Some(carrier) = self.state.carrier(stream.carrier) {
-            carrier.has_reset();
+        match self.state.carrier(stream.carrier) {
+            Some(carrier) => carrier.has_reset(),
+            None => self.state.figures.resets.add(1),
         }
         drop(stream);
         let how = Ended::Failed(ErrorKind::ConnectionReset);

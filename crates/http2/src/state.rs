@@ -59,6 +59,8 @@ pub(crate) struct State {
     pub(crate) figures: Arc<Figures>,
     pub(crate) outer: ConnectionTable<Outer>,
     pub(crate) inner: Slab<Inner>,
+    /// Streams whose carriers are forgotten: the handler is yet to be told.
+    pub(crate) lost: Vec<Key>,
     /// How many there are of each.
     pub(crate) carriers: usize,
     pub(crate) streams: usize,
@@ -92,6 +94,7 @@ impl State {
             figures,
             outer: ConnectionTable::new(),
             inner: Slab::new(),
+            lost: Vec::new(),
             carriers: 0,
             streams: 0,
             under_way: Shares::new(options.all_streams_max),
@@ -420,11 +423,13 @@ impl State {
         }
     }
 
-    /// Forgets a carrier that is gone, whose streams are ended.
+    /// Forgets a carrier that is gone, but for its streams, of which the handler is told next.
     pub(crate) fn forget_carrier(&mut self, id: ConnectionId) {
         if let Some(Outer::Carrier(carrier)) = self.outer.get_mut(id) {
             let client = carrier.client;
-            (0..carrier.admitted).for_each(|_| self.under_way.give(client));
+            let under_way = carrier.admitted + carrier.streams.len();
+            (0..under_way).for_each(|_| self.under_way.give(client));
+            self.lost.append(&mut carrier.streams);
             if carrier.is_wide {
                 self.wide.give(client);
                 self.wide_carriers.retain(|other| *other != id);

@@ -22,7 +22,9 @@
 //!   next one on, as it does without a layer.
 //! - *Close* is kept behind the record held: the layer seals the codec's farewell, sends what it
 //!   holds, then closes, or aborts if the peer does not take it in time. The handler is done with
-//!   the connection at once.
+//!   the connection at once. A socket tells that it takes some again when its peer has taken much
+//!   of what is before it, so that time is what a peer has to take an answer, not its last record.
+//! - When the handler has finished, who is to take what is held has a moment for it.
 //! - The peer has finished when its codec's farewell says so. The end of the bytes without it is a
 //!   failure (`UnexpectedEof`): somebody may have cut them off.
 //! - A connection that fails while the layer sends by itself has *ended* for the handler, which did
@@ -46,6 +48,9 @@ use state::{Link, Phase, State};
 use std::io::ErrorKind;
 use std::time::Duration;
 
+/// For how long what is held is sent when the handler has finished.
+const LAST_MOMENT: Duration = Duration::from_secs(2);
+
 /// A handler whose connections' bytes go through codecs.
 pub struct Layer<H, S: Codecs> {
     handler: H,
@@ -65,6 +70,7 @@ impl<H: Handler, S: Codecs> Layer<H, S> {
                 resumed: Vec::new(),
                 closing: TimerWheel::new(now),
                 linger,
+                ends_at: None,
                 record: Vec::new(),
                 now,
             },
@@ -273,6 +279,10 @@ impl<H: Handler, S: Codecs> Handler for Layer<H, S> {
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         self.handle(port, now, |handler, port| handler.idle(port, now));
+        self.state.ends_at = match self.handler.finished() && self.state.is_closing() {
+            true => self.state.ends_at.or(Some(now + LAST_MOMENT)),
+            false => None,
+        };
     }
 
     fn turn_ended(&mut self, now: Time) {
@@ -280,12 +290,14 @@ impl<H: Handler, S: Codecs> Handler for Layer<H, S> {
     }
 
     fn wake_at(&self) -> Option<Time> {
-        let times = [self.handler.wake_at(), self.state.closing.wake_at()];
-        times.into_iter().flatten().min()
+        let closing = [self.state.closing.wake_at(), self.state.ends_at];
+        let times = closing.into_iter().chain([self.handler.wake_at()]);
+        times.flatten().min()
     }
 
     fn finished(&self) -> bool {
-        self.handler.finished()
+        let is_late = || self.state.ends_at.is_some_and(|at| at <= self.state.now);
+        self.handler.finished() && (!self.state.is_closing() || is_late())
     }
 }
 

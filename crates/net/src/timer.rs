@@ -110,27 +110,40 @@ impl TimerWheel {
 
     /// Reports each key whose deadline has come by `now`, clearing it, in no particular order
     /// within a tick. `due` may not set or clear deadlines itself; collect the keys if need be.
-    pub fn expire(&mut self, now: Time, mut due: impl FnMut(u32)) {
+    pub fn expire(&mut self, now: Time, due: impl FnMut(u32)) {
+        self.expire_some(now, usize::MAX, due);
+    }
+
+    /// The same for so many keys at most: the others stay due, and cost nothing until then.
+    pub fn expire_some(&mut self, now: Time, most: usize, mut due: impl FnMut(u32)) {
         let now_tick = now.as_nanos() >> TICK_BITS;
+        let mut left = most;
         while let Some((level, list, tick)) = self.first_list() {
             if tick > now_tick {
                 break;
             }
             self.present = self.present.max(tick);
-            let head = &mut self.heads[level * LISTS + list];
-            let mut key = std::mem::replace(head, NIL);
+            let place = level * LISTS + list;
+            let mut key = std::mem::replace(&mut self.heads[place], NIL);
             self.occupied[level] &= !(1 << list);
             while key != NIL {
                 let timer = &mut self.timers[key as usize];
                 let next = timer.next;
-                timer.place = NOWHERE;
-                if timer.deadline == Time::NEVER {
-                    // Cleared since it was put here.
-                } else if due_tick(timer.deadline) <= now_tick {
-                    timer.deadline = Time::NEVER;
-                    due(key);
-                } else {
+                if level > 0 || due_tick(timer.deadline) > now_tick {
+                    // It belongs further down by now, or was moved or cleared meanwhile.
+                    timer.place = NOWHERE;
                     self.link(key);
+                } else if left == 0 {
+                    // With all that are behind it. The present stays at this tick.
+                    timer.previous = NIL;
+                    self.heads[place] = key;
+                    self.occupied[level] |= 1 << list;
+                    return;
+                } else {
+                    timer.place = NOWHERE;
+                    timer.deadline = Time::NEVER;
+                    left -= 1;
+                    due(key);
                 }
                 key = next;
             }
@@ -299,8 +312,8 @@ mod tests {
     enum Step {
         Set(u32, u64),
         Clear(u32),
-        /// Time goes on, and the wheel is looked at.
-        Pass(u64),
+        /// Time goes on, and the wheel is looked at, for so many at most.
+        Pass(u64, usize),
     }
 
     fn duration() -> impl Strategy<Value = u64> {
@@ -311,7 +324,8 @@ mod tests {
         prop_oneof![
             4 => (0u32..20, duration()).prop_map(|(key, wait)| Step::Set(key, wait)),
             1 => (0u32..20).prop_map(Step::Clear),
-            2 => duration().prop_map(Step::Pass),
+            2 => duration().prop_map(|nanos| Step::Pass(nanos, usize::MAX)),
+            2 => (duration(), 0usize..4).prop_map(|(nanos, most)| Step::Pass(nanos, most)),
         ]
     }
 
@@ -334,14 +348,17 @@ mod tests {
                         wheel.clear(key);
                         map.remove(&key);
                     }
-                    Step::Pass(nanos) => {
+                    Step::Pass(nanos, most) => {
                         now += Duration::from_nanos(nanos);
                         let tick = now.as_nanos() >> TICK_BITS;
-                        let is_due = |(_, at): &(&u32, &Time)| due_tick(**at) <= tick;
-                        let due: Vec<u32> =
-                            map.iter().filter(is_due).map(|(key, _)| *key).collect();
-                        map.retain(|_, at| due_tick(*at) > tick);
-                        prop_assert_eq!(expired(&mut wheel, now), due);
+                        let due = map.values().filter(|at| due_tick(**at) <= tick).count();
+                        let mut told = 0;
+                        wheel.expire_some(now, most, |key| {
+                            let at = map.remove(&key);
+                            assert!(at.is_some_and(|at| due_tick(at) <= tick), "{key} is due");
+                            told += 1;
+                        });
+                        prop_assert_eq!(told, due.min(most));
                     }
                 }
                 for key in 0..20 {

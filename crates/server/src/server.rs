@@ -45,7 +45,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What the server needs beside its options.
 pub struct ServerParts {
@@ -291,6 +291,8 @@ impl Server {
             .transpose()?;
         let worker_options = worker_options(&options);
         let http2 = options.http2;
+        // Who is slow with the end of an answer is waited for as with what is before it.
+        let linger = options.pipeline.clients.send_timeout;
         let counts = metrics.clone();
         let make = move |thread: WorkerThread<'_, Command>| factory.make(thread);
         let has_layer =
@@ -303,7 +305,7 @@ impl Server {
                 let now = clock::monotonic();
                 let inner = make(thread)
                     .map(|pipeline| Multiplexed::new(pipeline, http2, figures.http2.clone(), now));
-                inner.map(|inner| Layer::new(inner, tls, TLS_LINGER, now))
+                inner.map(|inner| Layer::new(inner, tls, linger, now))
             })
         } else {
             workers::start(&worker_options, entrances, move |thread| {
@@ -378,9 +380,6 @@ impl Server {
         })
     }
 }
-
-/// For how long a connection that is closed may take the rest of a record.
-const TLS_LINGER: Duration = Duration::from_secs(5);
 
 /// The certificates of all sites.
 ///

@@ -13,6 +13,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{sleep, spawn};
 use std::time::Duration;
@@ -425,6 +426,55 @@ fn an_answer_that_is_begun_early_goes_on_as_long_as_the_client_uploads() {
         assert_eq!(client.response(false).text(), "0123456789");
         stop(server);
     }
+}
+
+/// An application answers, or speaks another protocol, while it is asked; its client writes all
+/// before it reads anything.
+#[test]
+fn a_client_may_say_all_before_it_hears_anything() {
+    const LENGTH: usize = 20 << 20;
+    const UPGRADE: &str = "Connection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let urls = apps("says-all", |mut app| {
+        let answer = match head_of(&mut app).contains("websocket") {
+            true => format!("HTTP/1.1 101 S\r\n{UPGRADE}"),
+            false => format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n"),
+        };
+        app.write_all(answer.as_bytes()).expect("it is read");
+        let mut hears = app.try_clone().expect("few files are open");
+        let (heard, said) = channel();
+        spawn(move || {
+            let mut piece = vec![0; 1 << 16];
+            while let Ok(count @ 1..) = hears.read(&mut piece)
+                && heard.send(piece[..count].to_vec()).is_ok()
+            {}
+        });
+        spawn(move || said.iter().all(|piece| app.write_all(&piece).is_ok()));
+    });
+    let server = serve_at(&urls[..1], "", |_| ());
+    for asks in [
+        format!("GET /app HTTP/1.1\r\nHost: h\r\n{UPGRADE}"),
+        format!("POST /app HTTP/1.1\r\nHost: h\r\nContent-Length: {LENGTH}\r\n\r\n"),
+    ] {
+        let mut client = client(&server).stream;
+        let timeout = Some(Duration::from_secs(20));
+        client.set_write_timeout(timeout).expect("a socket");
+        client.write_all(asks.as_bytes()).expect("it is read");
+        if asks.starts_with("GET") {
+            // Until the other protocol is agreed on, little of it is taken.
+            client.peek(&mut [0]).expect("an answer");
+        }
+        client.write_all(&vec![b'z'; LENGTH]).expect("it is read");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            client.read_exact(&mut byte).expect("a whole head");
+            head.push(byte[0]);
+        }
+        let mut content = vec![0; LENGTH];
+        client.read_exact(&mut content).expect("all of it");
+        assert!(content.iter().all(|byte| *byte == b'z'));
+    }
+    stop(server);
 }
 
 /// What a page may not have goes on to an application that may, in however many pieces it came.

@@ -252,10 +252,30 @@ impl Connection {
 
     /// As if the last request had not been taken: its bytes are kept, to be read again.
     pub(crate) fn put_back_request(&mut self, ordinal: u32) {
+        if !self.is_due(ordinal) {
+            // An answer before it has turned out to be the last.
+            return;
+        }
         self.requests = self.requests.wrapping_sub(1);
         debug_assert_eq!(self.requests, ordinal, "the last that was taken");
         // It would not have been taken after another that was to be the last.
         self.last_taken = false;
+    }
+
+    /// An answer has turned out to be the last, by whose end the client knows that it is whole:
+    /// what was asked for behind it is not answered. What there is of answers to that.
+    pub(crate) fn cut_behind(&mut self, ordinal: u32) -> Vec<Pending> {
+        let next = self.next_answer;
+        let is_behind = |of: u32| of.wrapping_sub(next) > ordinal.wrapping_sub(next);
+        self.last_taken = true;
+        self.requests = ordinal.wrapping_add(1);
+        self.receiving = self.receiving.filter(|of| !is_behind(*of));
+        self.continue_at = self.continue_at.filter(|of| !is_behind(*of));
+        self.added.retain(|(of, _)| !is_behind(*of));
+        let behind = self
+            .pending
+            .extract_if(.., |pending| is_behind(pending.ordinal));
+        behind.collect()
     }
 
     /// What an answer's shape takes from a request that is taken now.
@@ -451,7 +471,7 @@ impl Connection {
     #[inline]
     pub(crate) fn note_expected(&mut self, expected: Option<Expected>, budget: usize) -> bool {
         self.expected = expected;
-        self.fits(self.unknown() - 1, budget)
+        self.fits(self.unknown().saturating_sub(1), budget)
     }
 
     /// Requests under way of whose answers there is nothing yet, hosts' aside.

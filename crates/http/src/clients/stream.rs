@@ -153,7 +153,14 @@ impl Clients {
             return;
         }
         let mut shape = connection.shape_now(slot.ordinal, shape, draining);
-        shape.close |= begun.framing == Framing::Close;
+        if begun.framing == Framing::Close {
+            shape.close = true;
+            let behind = connection.cut_behind(slot.ordinal);
+            self.gone.extend(behind.iter().filter_map(|pending| {
+                let ordinal = pending.ordinal;
+                Some((pending.host()?, (AnswerSlot { ordinal, ..slot }, None)))
+            }));
+        }
         let index = connection.position(slot.ordinal).unwrap_or_else(|| {
             let progress = Progress::Awaited(begun.host);
             let pending = Pending::new(slot.ordinal, progress, Vec::new(), false);

@@ -844,3 +844,109 @@ fn who_takes_its_answer_in_good_time_keeps_its_place_though_it_was_not_served_fo
     assert_eq!(clients.make_room(&mut port, now), 1);
     assert!(!clients.has(ID));
 }
+
+#[test]
+fn nothing_is_written_behind_an_answer_that_ends_with_its_connection() {
+    // The next is answered before it begins, before it ends, and when it has.
+    for at in 0..3 {
+        let mut port = TestPort::with(ID, usize::MAX);
+        let limits = ClientLimits::within(Duration::from_secs(1));
+        let (mut clients, owed) = asked(limits, 3, &mut port);
+        clients.await_host(&mut port, owed[2].slot, HOST);
+        let next = |clients: &mut Clients, port: &mut TestPort, now: usize| {
+            if at == now {
+                answer(clients, port, owed[1], 100);
+            }
+        };
+        next(&mut clients, &mut port, 0);
+        let begun = Begun {
+            host: HOST,
+            framing: Framing::Close,
+            answered: Answered::bare(200),
+        };
+        let Owed { slot, shape, .. } = owed[0];
+        clients.begin(&mut port, slot, shape, begun, Time::ZERO, |_, out| {
+            out.extend_from_slice(b"head ");
+            out.len()
+        });
+        next(&mut clients, &mut port, 1);
+        let flow = clients.append(&mut port, slot, b"body", usize::MAX, Time::ZERO);
+        assert_eq!(flow, Flow::More);
+        clients.check().unwrap();
+        assert!(clients.finish(&mut port, slot, Time::ZERO).is_some());
+        next(&mut clients, &mut port, 2);
+        clients.flush(&mut port, Time::ZERO);
+        assert!(!clients.has(ID));
+        assert_eq!(port.closed[0].sent, b"head body", "{at}");
+        // Whoever is at work on another is told to leave off.
+        let gone = [clients.next_gone(), clients.next_gone()];
+        assert_eq!(gone, [Some((HOST, (owed[2].slot, None))), None]);
+        clients.check().unwrap();
+    }
+}
+
+#[test]
+fn content_is_taken_while_its_client_takes_nothing_and_no_request_is() {
+    let mut port = TestPort::with(ID, 0);
+    let limits = RequestLimits::default();
+    let within = ClientLimits::within(Duration::from_secs(1));
+    let mut clients = Clients::new(within, Time::ZERO);
+    clients.opened(accepted(ID), Time::ZERO);
+    let head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n";
+    let mut reader = clients.read(ID, head).expect("it is open");
+    assert_eq!(reader.next(&mut port, &limits, Time::ZERO), Next::Head);
+    let mut reading = reader.pause();
+    let owed = clients.accept(ID, reading.head()).expect("it is open");
+    clients.expect_pieces(owed.slot, false);
+    clients.await_host(&mut port, owed.slot, HOST);
+    reading.in_pieces(HOST, owed.slot);
+    let reader = clients.go_on(reading).expect("it is open");
+    let left = reader.leave(&mut port, Time::ZERO);
+    clients.read_done(&mut port, left);
+    begin(&mut clients, &mut port, owed, 1 << 20);
+    clients.flush(&mut port, Time::ZERO);
+    let flow = clients.append(&mut port, owed.slot, &[b'x'; 1000], 1, Time::ZERO);
+    assert_eq!(flow, Flow::Wait, "its host makes no more of it");
+    let mut next = |clients: &mut Clients, bytes: &[u8]| {
+        let mut reader = clients.read(ID, bytes).expect("it is open");
+        let next = reader.next(&mut port, &limits, Time::ZERO);
+        if next == Next::Piece {
+            reader.reading.taken();
+        }
+        let left = reader.leave(&mut port, Time::ZERO);
+        clients.read_done(&mut port, left);
+        clients.check().unwrap();
+        next
+    };
+    for _ in 0..5 {
+        assert_eq!(next(&mut clients, b"--"), Next::Piece);
+    }
+    let again = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    assert_eq!(next(&mut clients, again), Next::Nothing);
+}
+
+#[test]
+fn of_many_that_are_late_at_once_the_others_are_left_alone() {
+    const CROWD: u32 = 1000;
+    let mut port = TestPort::default();
+    let limits = ClientLimits::within(Duration::from_secs(1));
+    let mut clients = Clients::new(limits, Time::ZERO);
+    for slot in 0..CROWD {
+        let id = ConnectionId::new(slot, 1);
+        port.accept(id);
+        clients.opened(accepted(id), Time::ZERO);
+    }
+    let due = Time::ZERO + Duration::from_secs(1);
+    let now = due + Duration::from_secs(1);
+    let mut turns = 0;
+    while clients.open() > 0 {
+        assert!(clients.wake_at().is_some_and(|at| at <= now));
+        clients.expire(&mut port, now, &mut Vec::new());
+        let timers = &clients.upkeep.timers;
+        let mut left = clients.connections.iter();
+        assert!(left.all(|(id, _)| timers.deadline(id.slot()) == Some(due)));
+        turns += 1;
+    }
+    assert!((10..100).contains(&turns), "{turns}");
+    clients.check().unwrap();
+}

@@ -124,7 +124,10 @@ impl Upkeep {
             port.close(id);
             return true;
         }
-        if !all_sent && connection.stall.is_none() && !connection.last_taken {
+        // What goes on with a request that was taken does not wait for the client to read: it may
+        // say all first. How much of it comes its host bounds.
+        let asks_on = !connection.last_taken && connection.receiving.is_none();
+        if !all_sent && connection.stall.is_none() && asks_on {
             connection.stop(Stall::Output);
             port.pause(id);
         }

@@ -172,3 +172,87 @@ fn one_without_requests_is_closed_in_time_and_when_others_wait() {
         assert!(!world.server.finished());
     }
 }
+
+/// The handler finds a connection gone, and opens one of its own, which has the same place.
+#[test]
+fn who_is_gone_within_a_send_leaves_nothing_behind() {
+    let echo = Echo {
+        is_silent: true,
+        more: 60_000,
+        ..Echo::default()
+    };
+    let options = Options {
+        all_streams_max: 6,
+        ..OPTIONS
+    };
+    let mut world = World::new(echo, options);
+    let _asked: Vec<_> = (0..3).map(|_| world.ask(get("/"), true)).collect();
+    world.run();
+    let begun: Vec<_> = world.echo().came.keys().copied().collect();
+    let failed = world.echo().failed;
+    assert_eq!(begun.len(), 3);
+    world.server.behind_mut().is_silent = false;
+    world.port.at(ID).broken = true;
+    world.port.connects = ID.slot() - 1;
+    let (now, mut own) = (world.now, None);
+    world.server.handle(&mut world.port, now, |echo, port| {
+        for id in begun {
+            echo.received(port, id, b"", now);
+        }
+        let peer = rhythm_net::Peer::tcp("other", ([127, 0, 0, 1], 1).into());
+        own = port.connect(&peer).ok();
+    });
+    assert_eq!(world.echo().failed, failed + 3);
+    assert!(world.echo().came.is_empty());
+    let state = &world.server.state;
+    assert_eq!((state.carriers, state.streams), (0, 0));
+    let own = own.expect("it may be opened");
+    world.port.at(ConnectionId::new(ID.slot(), 0)).open = true;
+    world.server.handle(&mut world.port, now, |_, port| {
+        assert_eq!(port.send(own, b"hello"), Sent::Taken(5));
+    });
+    // What the one had of all requests the next may have.
+    world.port.accept(OTHER);
+    world.join(OTHER);
+    world.server.behind_mut().is_silent = true;
+    world.run();
+    let _asked: Vec<_> = (0..5).map(|_| world.peers[1].ask(get("/"), true)).collect();
+    world.run();
+    assert_eq!(world.echo().came.len(), 3);
+}
+
+#[test]
+fn of_a_connection_that_is_gone_nothing_more_is_told() {
+    let mut world = World::new(Echo::default(), OPTIONS);
+    let request = Request::post("http://a.example/").header("content-length", 9);
+    let (_asked, mut up) = world.ask(request.body(()).unwrap(), false);
+    world.run();
+    let (told, failed) = (world.echo().told, world.echo().failed);
+    // A part of its content comes with something that the server says something to.
+    up.send_data(Bytes::from("x"), false).expect("it stands");
+    let mut pings = world.peers[0].connection.ping_pong().expect("only now");
+    pings.send_ping(h2::Ping::opaque()).expect("the first");
+    world.port.at(ID).broken = true;
+    world.run();
+    assert_eq!((world.echo().told, world.echo().failed), (told, failed + 1));
+    assert_eq!(world.server.state.carriers, 0);
+}
+
+#[test]
+fn those_whose_time_is_over_at_once_are_closed_a_few_at_a_time() {
+    let mut world = World::new(Echo::default(), OPTIONS);
+    for slot in 0..40 {
+        let id = ConnectionId::new(100 + slot, 1);
+        world.port.accept(id);
+        world.join(id);
+    }
+    world.run();
+    world.now = world.now + OPTIONS.idle + Duration::from_secs(1);
+    while !world.port.connections.is_empty() {
+        let before = world.port.connections.len();
+        assert!(world.server.wake_at().is_some_and(|at| at <= world.now));
+        world.server.tick(&mut world.port, world.now);
+        let closed = before - world.port.connections.len();
+        assert!((1..=10).contains(&closed), "{closed}");
+    }
+}

@@ -78,7 +78,11 @@ impl Echo {
                 port.close(id);
             }
             Sent::Taken(taken) => drop(owed.drain(..taken)),
-            Sent::Gone => self.failed += 1,
+            Sent::Gone => {
+                self.owed.remove(&id);
+                self.came.remove(&id);
+                self.failed += 1;
+            }
         }
     }
 

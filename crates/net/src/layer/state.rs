@@ -40,6 +40,8 @@ pub(super) struct State<S: Codecs> {
     /// Until when a closing connection may take what is held, by slot.
     pub(super) closing: TimerWheel,
     pub(super) linger: Duration,
+    /// Until when the others are waited for that have such a time, where the handler has finished.
+    pub(super) ends_at: Option<Time>,
     /// The records being sealed, used again for all.
     pub(super) record: Vec<u8>,
     pub(super) now: Time,
@@ -58,6 +60,12 @@ impl<S: Codecs> State<S> {
         };
         let before = self.links.insert(id, link);
         debug_assert!(before.is_none(), "a connection that is gone is forgotten");
+    }
+
+    /// Whether what is held is still to be sent to somebody that the handler is done with.
+    pub(super) fn is_closing(&self) -> bool {
+        let mut links = self.links.iter();
+        links.any(|(_, link)| link.phase == Phase::Closing)
     }
 
     /// Forgets a connection that is gone, and says where it stood if it had a codec.

@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Resume,
     /// At the next input, answer with so many bytes and close.
     CloseWith(usize),
+    /// There is nothing more to do.
+    Finish,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -39,6 +41,7 @@ pub(crate) struct Echo {
     pub(crate) clients: ConnectionTable<(Outgoing, bool)>,
     pub(crate) on_input: Option<Command>,
     pub(crate) paused: Option<ConnectionId>,
+    pub(crate) is_over: bool,
 }
 
 impl Echo {
@@ -124,6 +127,10 @@ impl Handler for Echo {
         let flushed = out.writable(port, id);
         self.flushed(port, id, flushed);
     }
+
+    fn finished(&self) -> bool {
+        self.is_over
+    }
 }
 
 impl Worker for Echo {
@@ -141,6 +148,7 @@ impl Worker for Echo {
                 port.resume(id);
             }
             Command::Pause | Command::CloseWith(_) => self.on_input = Some(command),
+            Command::Finish => self.is_over = true,
         }
         self.tell(Event::Obeyed);
     }
@@ -177,6 +185,7 @@ pub(crate) fn serve(linger: Duration) -> Server {
                 clients: ConnectionTable::new(),
                 on_input: None,
                 paused: None,
+                is_over: false,
             };
             Ok(Layer::new(echo, Scramblers, linger, clock::monotonic()))
         },

@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use scrambler::*;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn bytes_pass_however_they_are_split() {
@@ -111,10 +111,8 @@ fn an_end_that_came_with_input_is_told_after_resume() {
     server.stop();
 }
 
-#[test]
-fn closing_delivers_what_was_taken() {
-    let server = serve(NEVER);
-    let mut client = server.client();
+/// Has the handler answer and close with more than sockets hold: so much of it was taken.
+fn close_with_much(server: &Server, client: &mut Client) -> usize {
     server.order(Command::CloseWith(64 << 20));
     let please = client.sealed(b"please");
     client.stream.write_all(&please).unwrap();
@@ -123,20 +121,42 @@ fn closing_delivers_what_was_taken() {
         panic!("it tells what was taken");
     };
     assert!(taken > 0 && taken < 64 << 20, "more than sockets hold");
-    // Only now is anything read: the rest of a record waited in the layer.
-    assert_eq!(client.read(usize::MAX), vec![b'x'; taken]);
-    assert_eq!(client.stream.read(&mut [0]).unwrap(), 0);
-    server.stop();
+    taken
+}
+
+#[test]
+fn closing_delivers_what_was_taken() {
+    for is_last in [false, true] {
+        let server = serve(NEVER);
+        let mut client = server.client();
+        let taken = close_with_much(&server, &mut client);
+        if is_last {
+            // It has, and its worker ends when all is sent.
+            server.order(Command::Finish);
+        }
+        // Only now is anything read: the rest of a record waited in the layer.
+        assert_eq!(client.read(usize::MAX), vec![b'x'; taken]);
+        assert_eq!(client.stream.read(&mut [0]).unwrap(), 0);
+        server.stop();
+    }
+}
+
+#[test]
+fn the_end_waits_for_a_moment_for_who_takes_nothing() {
+    let server = serve(NEVER);
+    let mut client = server.client();
+    close_with_much(&server, &mut client);
+    let began = Instant::now();
+    server.order(Command::Finish);
+    server.workers.join().expect("the handler's assertions");
+    assert!(began.elapsed() < NEVER / 2);
 }
 
 #[test]
 fn who_does_not_take_the_end_is_dropped_in_time() {
     let server = serve(Duration::from_millis(20));
     let mut client = server.client();
-    server.order(Command::CloseWith(64 << 20));
-    let please = client.sealed(b"please");
-    client.stream.write_all(&please).unwrap();
-    assert_eq!(server.next(), Event::Received(6));
+    close_with_much(&server, &mut client);
     // The client reads nothing; that the connection is reset is told all the same.
     let mut reset = [PollFd::new(&client.stream, PollFlags::empty())];
     let timeout = Timespec::try_from(NEVER).unwrap();

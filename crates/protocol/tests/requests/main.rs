@@ -35,6 +35,27 @@ fn large_but_legal() {
 }
 
 #[test]
+fn limits_may_be_lower_when_more_comes() {
+    let path = "a".repeat(60);
+    let request = format!("\r\nGET /{path} HTTP/1.1\r\nHost: h\r\nA: {path}\r\n\r\n");
+    let request = request.as_bytes();
+    for level in Level::all() {
+        for (split, head_max) in (0..request.len()).flat_map(|at| [(at, 20), (at, 70), (at, 100)]) {
+            let mut head = RequestHead::new();
+            let before = HeadLimits::default();
+            let first = parse_head_with(level, &mut head, &request[..split], &before);
+            assert_eq!(first, Ok(Progress::Partial));
+            let lower = HeadLimits { head_max, ..before };
+            let then = parse_head_with(level, &mut head, request, &lower);
+            assert!(
+                matches!(then, Err(HeadTooLarge | TargetTooLong)),
+                "{level:?} at {split}, {head_max} bytes: {then:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn incomplete_heads_wait() {
     for bytes in [
         "",

@@ -163,6 +163,10 @@ pub(crate) fn scan_head<S: Simd, L: Lines>(
 ) -> Result<Progress, L::Error> {
     let size_max = size_max.min(HEAD_CAPACITY);
     let window = &bytes[..bytes.len().min(size_max)];
+    if cursor.scanned > window.len() {
+        // More than that was allowed when it was scanned.
+        return Err(lines.too_large());
+    }
     let mut line = cursor.line;
     let mut at = cursor.scanned;
     let mut after_cr = 0;
