@@ -212,8 +212,12 @@ impl Clients {
                     "{id:?} holds {memory} bytes, of which {held} count"
                 ));
             }
-            if connection.promised > 0 && connection.under_way() == 0 {
-                return Err(format!("{id:?} is promised what it is not owed"));
+            let owed = (connection.promised_each).saturating_mul(connection.unknown() as usize);
+            if connection.promised > owed {
+                let promised = connection.promised;
+                return Err(format!(
+                    "{id:?} is promised {promised} bytes, and owed {owed}"
+                ));
             }
             let buffers = connection.pending.capacity() + connection.outgoing.capacity();
             if connection.is_idle() && buffers != 0 {

@@ -178,7 +178,7 @@ impl Folder {
     /// # Errors
     /// What cannot be served.
     pub(crate) fn into_site(self, service: Service, settings: SiteSettings) -> Result<Arc<Site>> {
-        self.into_site_after(None, service, settings)
+        (self.into_site_after(None, service, settings)).map(Arc::new)
     }
 
     /// The same, of a site that follows another one.
@@ -190,7 +190,7 @@ impl Folder {
         before: Option<&Site>,
         service: Service,
         settings: SiteSettings,
-    ) -> Result<Arc<Site>> {
+    ) -> Result<Site> {
         let config = &service.config.statics;
         let mut statics = Statics::new(&config.mount, self.static_files(config)?);
         let untried = statics.compress(config.compress_time, before.map(Site::statics));
@@ -205,7 +205,7 @@ impl Folder {
         }
         let certificate = certificate::read(&self.sources.folder, &service.config)?;
         match Site::following(before, Arc::new(service), statics, settings) {
-            Ok(site) => Ok(Arc::new(site.showing(certificate))),
+            Ok(site) => Ok(site.showing(certificate)),
             Err(why) => bail!("{why}"),
         }
     }

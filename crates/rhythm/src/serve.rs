@@ -12,7 +12,7 @@ use crate::passed;
 use crate::remote::{ChoiceParser, DeviceChoice, Nodes, RemoteArgs};
 use crate::rpo::own::{self, OwnArgs};
 use crate::services::{self, Compiled};
-use crate::watch::{self, Watched};
+use crate::watch::{self, Kept, Watched};
 use anyhow::{Context, Result, bail};
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
@@ -108,12 +108,14 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let options = ServerOptions {
         device_buffer_bytes_max: device.host_bytes_max(limits, &services)
             + nodes.as_ref().map_or(0, Nodes::bytes_max),
+        // What is shown in place of pages with a mistake asks nobody, and what is mended may.
+        may_ask_tls: args.watch,
         ..ServerOptions::of_all(&services)
     };
     let (makes, ways) = (device.clone(), nodes.clone());
     let parts = ServerParts {
         sites,
-        loader: loader(args.clone(), all.clone(), nodes.clone()),
+        loader: loader(args.clone(), nodes.clone()),
         resolver: system_resolver(),
         devices: Arc::new(move |_, waker: Waker| {
             let executor = makes.executor(limits, Arc::new(move || waker.wake()))?;
@@ -167,6 +169,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             server.places()
         ));
     }
+    // Reloads replace them.
+    drop(all);
     let ended = server.join();
     if let Some(rpo) = rpo {
         rpo.end();
@@ -259,23 +263,23 @@ fn obey(control: Control, told: Option<Told>) -> impl FnMut(Signal) + Send + 'st
 }
 
 /// What a reload serves. Where files are watched, that may be what is wrong with them.
-fn loader(args: Args, first: Vec<Arc<Site>>, nodes: Option<Nodes>) -> Loader {
-    let mut last = first;
-    Box::new(move || {
-        let all = load(&args, &last, nodes.as_ref());
-        let all = all.into_iter().zip(&mut last).zip(&args.folders);
-        all.map(|((loaded, last), folder)| match loaded {
+fn loader(args: Args, nodes: Option<Nodes>) -> Loader {
+    Box::new(move |served: &Sites| {
+        let before: Vec<Arc<Site>> = (served.all().iter())
+            .map(|site| site.followed().clone())
+            .collect();
+        let all = load(&args, &before, nodes.as_ref());
+        let all = all.into_iter().zip(before).zip(&args.folders);
+        all.map(|((loaded, before), folder)| match loaded {
             Ok(site) => {
                 warn(&site);
-                *last = Arc::clone(&site);
                 Ok(site)
             }
             Err(error) if args.watch => {
                 let message = format!("{error:#}");
                 tracing::error!("{message}");
                 tracing::warn!("what is wrong is shown in place of the pages until it is mended");
-                let (config, label) = (&last.service().config, &last.settings().label);
-                watch::site_of_mistakes(&message, folder, config.clone(), label.clone())
+                watch::site_of_mistakes(&message, folder, Kept::of(before))
                     .map_err(|why| format!("{why:#}"))
             }
             Err(error) => Err(format!("{error:#}")),
@@ -319,7 +323,13 @@ fn first_of_mistakes(args: &Args, folder: &Path, message: &str) -> Option<Arc<Si
     if let Some(label) = &label {
         config.service.name.clone_from(label);
     }
-    watch::site_of_mistakes(message, folder, config, label).ok()
+    let kept = Kept {
+        secret: read.sources.secret(&backend::kinds()),
+        config,
+        label,
+        site: None,
+    };
+    watch::site_of_mistakes(message, folder, kept).ok()
 }
 
 /// Reads and compiles the folders, with the flags that override their service.toml. Of services

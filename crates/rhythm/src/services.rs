@@ -85,7 +85,8 @@ impl Compiled {
             find_servers(route, self.folder.at(), &find)
                 .with_context(|| format!("[[proxy]] {}", route.config.name()))?;
         }
-        self.folder.into_site_after(before, self.service, settings)
+        let site = (self.folder).into_site_after(before, self.service, settings)?;
+        Ok(Arc::new(site))
     }
 }
 

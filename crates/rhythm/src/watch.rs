@@ -7,7 +7,7 @@
 use crate::folder::Folder;
 use anyhow::{Context, Result};
 use rhythm_engine::compile::compile;
-use rhythm_engine::settings::ServiceConfig;
+use rhythm_engine::settings::{Secret, ServiceConfig};
 use rhythm_engine::source::Sources;
 use rhythm_server::backend::kinds;
 use rhythm_server::{Site, SiteSettings};
@@ -126,17 +126,35 @@ impl Look {
     }
 }
 
-/// A site in place of one that cannot be compiled, with these settings, its folder's certificate
-/// and what it is called among others: every page says what is wrong, and asks again soon.
+/// What a site of mistakes has of the one in whose place it is, so that this can follow it.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) config: ServiceConfig,
+    pub(crate) secret: Option<Secret>,
+    /// What it is called among others.
+    pub(crate) label: Option<String>,
+    /// It itself, where it was served before.
+    pub(crate) site: Option<Arc<Site>>,
+}
+
+impl Kept {
+    /// That of a site that was served before.
+    pub(crate) fn of(site: Arc<Site>) -> Kept {
+        Kept {
+            config: site.service().config.clone(),
+            secret: site.service().secret.clone(),
+            label: site.settings().label.clone(),
+            site: Some(site),
+        }
+    }
+}
+
+/// A site in place of one that cannot be compiled, with what is kept of that, and its folder's
+/// certificate: every page says what is wrong, and asks again soon.
 ///
 /// # Errors
 /// It cannot be made.
-pub(crate) fn site_of_mistakes(
-    message: &str,
-    folder: &Path,
-    config: ServiceConfig,
-    label: Option<String>,
-) -> Result<Arc<Site>> {
+pub(crate) fn site_of_mistakes(message: &str, folder: &Path, kept: Kept) -> Result<Arc<Site>> {
     let mut sources = Sources {
         folder: folder.to_owned(),
         ..Sources::default()
@@ -151,13 +169,14 @@ pub(crate) fn site_of_mistakes(
     let mut service = compile(&folder.sources, &kinds())
         .map_err(|_| anyhow::anyhow!("{message}"))
         .context("this cannot be shown")?;
-    service.config = config;
+    (service.config, service.secret) = (kept.config, kept.secret);
     let settings = SiteSettings {
         nothing: 500,
-        label,
+        label: kept.label,
         ..SiteSettings::of(&service)
     };
-    folder.into_site(service, settings)
+    let site = folder.into_site_after(None, service, settings)?;
+    Ok(Arc::new(site.in_place_of(kept.site)))
 }
 
 /// The page that says this.

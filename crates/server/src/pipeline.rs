@@ -177,6 +177,7 @@ impl Pipeline {
     /// called again where that is to be earlier.
     pub fn drain(&mut self, port: &mut dyn Port, now: Time, drain: Drain) {
         self.begin(port, now);
+        self.gauges.touch();
         (self.ending).begin(port, &mut self.clients, drain, now);
     }
 
@@ -268,6 +269,13 @@ impl Pipeline {
         }
         if unanswered == 0 && !self.cohorts.waiting().is_empty() {
             return Err("a cohort waits, and nothing is asked of a backend".to_owned());
+        }
+        let shown = [&self.metrics.connections, &self.metrics.held_bytes].map(|it| it.get());
+        let held = [open, self.clients.held()].map(|it| it as u64);
+        if self.gauges.wake_at().is_none() && shown != held {
+            return Err(format!(
+                "gauges show {shown:?} for good, and it is {held:?}"
+            ));
         }
         if self.device.in_flight() > busy {
             return Err("the device has cohorts of contexts that are not busy".to_owned());

@@ -15,13 +15,14 @@ use self::factory::{HostNames, WorkerFactory, system_random};
 use self::listeners::{Entrances, Places};
 use crate::answer::sessions::Visitors;
 use crate::backend;
+use crate::drain::FINISH_MAX;
 use crate::host::admin::{self, PageServer};
 use crate::host::challenges::Webroot;
 use crate::host::disk::Readers;
 use crate::intake::https;
 use crate::limits::open_files;
 use crate::limits::options::ServerOptions;
-use crate::observe::access_log::{FINISH_MAX, LogOpener, LogWriter};
+use crate::observe::access_log::{LogOpener, LogWriter};
 use crate::observe::metrics::{DeviceFigures, Metrics, SessionGauge};
 use crate::seal::key_of;
 use crate::server::worker::Command;
@@ -30,7 +31,7 @@ use crate::site::expiry::Expiries;
 use crate::site::loader::{Loaded, Loader, Reloaded, Reloads};
 use crate::site::names::{BackendNames, Relocated, Resolver};
 use crate::site::{Site, Sites};
-use crate::trace::{self, Exporter};
+use crate::trace::Exporter;
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{SessionArray, SignIns, StoredFields};
 use rhythm_engine::settings::AccessLogFormat;
@@ -186,11 +187,15 @@ impl Handle {
         if let Some(admin) = self.admin {
             admin.stop();
         }
-        if let Some(exporter) = self.exporter {
-            exporter.finish(trace::FINISH_MAX);
+        let until = Instant::now() + FINISH_MAX;
+        // Each ends while the other is waited for.
+        let exported = self.exporter.map(Exporter::finish);
+        let written = self.log.map(LogWriter::finish);
+        if let Some(exported) = exported {
+            exported(until);
         }
-        if let Some(log) = self.log {
-            log.finish(FINISH_MAX);
+        if let Some(written) = written {
+            written(until);
         }
         ended
     }
@@ -295,8 +300,9 @@ impl Server {
         let linger = options.pipeline.clients.send_timeout;
         let counts = metrics.clone();
         let make = move |thread: WorkerThread<'_, Command>| factory.make(thread);
-        let has_layer =
-            acceptor.is_some() || current.sites().all().iter().any(|site| asks_tls(site));
+        let has_layer = acceptor.is_some()
+            || options.may_ask_tls
+            || current.sites().all().iter().any(|site| asks_tls(site));
         let started_workers = if has_layer {
             let acceptor = acceptor.clone();
             workers::start(&worker_options, entrances, move |thread| {
@@ -328,10 +334,13 @@ impl Server {
         let _ = started.set(workers.inboxes().to_vec());
         let mut loader = parts.loader;
         let before = current.clone();
-        let checked: Loader = Box::new(move || {
+        let checked: Box<dyn FnMut() -> Loaded + Send> = Box::new(move || {
             let names = host_names.get().expect("the workers have been made");
             let before = before.sites();
-            let all = loader().into_iter().zip(before.all()).zip(&sessions_max);
+            let all = loader(&before)
+                .into_iter()
+                .zip(before.all())
+                .zip(&sessions_max);
             all.map(|((site, before), sessions_max)| {
                 let site = site?;
                 may_follow(before, &site, *sessions_max)?;
@@ -569,7 +578,7 @@ const FIELDS_RELOADED_MAX: usize = 256 << 20;
 
 /// What the thread of reloads works with.
 struct Loads {
-    loader: Loader,
+    loader: Box<dyn FnMut() -> Loaded + Send>,
     names: BackendNames,
     metrics: Arc<Metrics>,
     /// Who shows the sites' certificates, if clients speak TLS.

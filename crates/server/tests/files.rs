@@ -463,6 +463,29 @@ fn the_access_log_tells_the_bytes_of_bodies_that_were_sent() {
 }
 
 #[test]
+fn an_answer_that_ends_a_while_after_it_was_asked_for_is_logged_soon() {
+    let fate = Arc::<Fate>::default();
+    let format = |options: &mut ServerOptions| options.log_format = AccessLogFormat::Common;
+    let log = Written::default();
+    let mut files = all_streamed(&fate);
+    files.extend(huge(&fate));
+    let server = serve(files, NEVER, format, Some(log_to(log.clone())));
+    let mut client = client(&server);
+    let metrics = server.metrics().worker(0);
+    // The end of the one is told by the thread of files, that of the other by the client's socket.
+    for (path, length) in [("a.css", 21), ("huge", 64 << 20)] {
+        // What was set going before is over.
+        std::thread::sleep(Duration::from_millis(500));
+        let answer = client.get(&format!("/static/{path}"));
+        assert_eq!(answer.body.len(), length);
+        let line = format!("GET /static/{path} HTTP/1.1\" 200 {length}\n");
+        eventually("its line is written", || log.text().contains(&line));
+        eventually("nothing is held", || metrics.held_bytes.get() == 0);
+    }
+    stop(server);
+}
+
+#[test]
 fn a_client_that_leaves_takes_its_file_with_it() {
     let fate = Arc::<Fate>::default();
     let server = serve(all_streamed(&fate), NEVER, |_| {}, None);

@@ -210,6 +210,11 @@ fn pages_can_answer_with_files_redirects_and_headers() {
     assert_eq!(same.status, 304);
     let part = client.with("GET /file?name=img/b.png", "Range: bytes=1-2\r\n", "");
     assert_eq!((part.status, part.body), (206, vec![1, 2]));
+    // Of what is not only asked for, all is answered (RFC 9110, 14.2): it is done by then.
+    for fields in ["Range: bytes=1-2\r\n", "If-None-Match: *\r\n"] {
+        let done = client.with("POST /file?name=img/b.png", fields, "");
+        assert_eq!((done.status, done.body.len()), (200, 256), "{fields}");
+    }
     assert_eq!(client.get("/file?name=../a.css").status, 404);
     let gone = client.get("/gone");
     assert_eq!(

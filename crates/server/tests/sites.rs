@@ -37,7 +37,7 @@ fn start_sites(
     };
     change(&mut options);
     let sites = Sites::new(all).expect("they can be told apart");
-    let parts = parts_of(sites, Box::new(move || next.clone()));
+    let parts = parts_of(sites, Box::new(move |_| next.clone()));
     Server::start(options, parts).expect("it starts")
 }
 

@@ -29,7 +29,7 @@ pub(crate) use page_file::PageFile;
 
 use crate::diagnostic::Report;
 use crate::kind::BackendKind;
-use crate::settings::{BackendConfig, Mistake, Outside, ServiceConfig};
+use crate::settings::{BackendConfig, Mistake, Outside, Secret, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -98,6 +98,11 @@ impl Sources {
     /// there, and is told by [`compile`](crate::compile::compile).
     pub fn config(&self, kinds: &[BackendKind]) -> ServiceConfig {
         self.service_file(kinds, &mut Report::default()).config
+    }
+
+    /// The secret that `service.toml` names, likewise.
+    pub fn secret(&self, kinds: &[BackendKind]) -> Option<Secret> {
+        self.service_file(kinds, &mut Report::default()).secret
     }
 
     /// The backends that `service.toml` says, likewise, and whether anything is wrong with it, for

@@ -16,7 +16,7 @@
 use crate::clients::Clients;
 use crate::clients::at_hand::AtHand;
 use crate::clients::connection::Connection;
-use crate::clients::input::Reading;
+use crate::clients::input::{Reading, State};
 use crate::clients::no_room::Expected;
 use crate::clients::quantum::{Quantum, is_its_turn};
 use crate::clients::reader::Reader;
@@ -62,7 +62,17 @@ impl Reader<'_, '_> {
     /// What it waits for. It is to be [put back](Reader::put_back).
     #[inline]
     pub fn may_take(&mut self, bytes: usize) -> Result<(), Stall> {
+        self.take_back_promise();
         may_take(self.at.quantum, self.at.upkeep, &self.reading, bytes)
+    }
+
+    /// Nothing is promised for the request at hand: it is taken otherwise, or not now.
+    #[inline]
+    pub(crate) fn take_back_promise(&mut self) {
+        if let State::Whole { promised, .. } = &mut self.reading.state {
+            let promised = std::mem::take(promised);
+            self.at.held.take_back(self.at.connection, promised);
+        }
     }
 
     /// Whether the whole request at hand is taken now, if its answer is as long as is expected;
@@ -73,6 +83,7 @@ impl Reader<'_, '_> {
     /// What it waits for. It is to be [put back](Reader::put_back).
     #[inline]
     pub fn admit(&mut self, expected: Option<Expected>) -> Result<(), Stall> {
+        self.take_back_promise();
         let budget = self.at.budget();
         let waited = match self.reading.has_room() {
             true => self.at.connection.expected,
@@ -95,7 +106,10 @@ impl Reader<'_, '_> {
             }
         }
         self.may_take(bytes)?;
-        self.at.held.promise(self.at.connection, bytes);
+        if let State::Whole { promised, .. } = &mut self.reading.state {
+            *promised = bytes;
+            self.at.held.promise(self.at.connection, bytes);
+        }
         Ok(())
     }
 }

@@ -153,6 +153,8 @@ pub(crate) struct Connection {
     pub(crate) held: usize,
     /// Bytes that are expected of the requests under way of which there is nothing yet.
     pub(crate) promised: usize,
+    /// Most that one of them was promised.
+    pub(crate) promised_each: usize,
     /// The last answer is written: close when everything is sent.
     pub(crate) closing: bool,
     /// `100 Continue` is due when this many answers are written.
@@ -195,6 +197,7 @@ impl Connection {
             expected: Some(Expected::bytes(0)),
             held: 0,
             promised: 0,
+            promised_each: 0,
             closing: false,
             continue_at: None,
             waiting: Waiting::First,

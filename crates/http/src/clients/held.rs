@@ -59,16 +59,31 @@ impl Held {
             self.total = self.total - connection.held + now;
             connection.held = now;
         }
-        if connection.promised > 0 && connection.unknown() == 0 {
-            self.promised -= std::mem::take(&mut connection.promised);
+        if connection.promised > 0 {
+            // Whichever are answered by now: of those that are left none was promised more.
+            let most = (connection.promised_each).saturating_mul(connection.unknown() as usize);
+            let answered = connection.promised.saturating_sub(most);
+            self.take_back(connection, answered);
         }
     }
 
     /// A request of a connection is taken, whose answer is expected to have so many bytes.
     #[inline]
     pub(crate) fn promise(&mut self, connection: &mut Connection, bytes: usize) {
+        if connection.promised == 0 {
+            connection.promised_each = 0;
+        }
+        connection.promised_each = connection.promised_each.max(bytes);
         connection.promised += bytes;
         self.promised += bytes;
+    }
+
+    /// So many bytes are not expected any more that a connection was promised.
+    #[inline]
+    pub(crate) fn take_back(&mut self, connection: &mut Connection, bytes: usize) {
+        let bytes = bytes.min(connection.promised);
+        connection.promised -= bytes;
+        self.promised -= bytes;
     }
 
     /// Whether there is room for an answer of so many bytes beside what is held and promised. One

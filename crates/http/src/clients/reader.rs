@@ -141,6 +141,7 @@ impl<'c, 'a> Reader<'c, 'a> {
     /// is over. Whether input was taken until now.
     pub fn put_back(&mut self, port: &mut dyn Port, stall: Stall, now: Time) -> bool {
         let is_first = self.reading.is_first();
+        self.take_back_promise();
         if let State::Whole { owed, .. } = self.reading.state {
             self.at.connection.put_back_request(owed.slot.ordinal);
             self.at.connection.input_since = owed.began;
@@ -199,7 +200,11 @@ impl<'c, 'a> Reader<'c, 'a> {
             }
             let (head, more) = (&reading.input.head, reading.has_more());
             let owed = at.upkeep.take(at.id, at.connection, head, more);
-            reading.state = State::Whole { owed, is_first };
+            reading.state = State::Whole {
+                owed,
+                is_first,
+                promised: 0,
+            };
         }
         next
     }

@@ -385,6 +385,69 @@ fn answer(clients: &mut Clients, port: &mut TestPort, owed: Owed, length: usize)
     clients.check().unwrap();
 }
 
+/// Admits the request at hand, whose answer is expected to have so many bytes, and takes it or puts
+/// it back.
+fn admitted(
+    clients: &mut Clients,
+    port: &mut TestPort,
+    reading: Reading<'_>,
+    (bytes, is_taken): (usize, bool),
+) -> Owed {
+    let mut reader = clients.go_on(reading).expect("it is open");
+    let next = reader.next(port, &RequestLimits::default(), Time::ZERO);
+    assert_eq!(next, Next::Request);
+    assert_eq!(reader.admit(Some(Expected::bytes(bytes))), Ok(()));
+    let owed = reader.reading.owed();
+    match is_taken {
+        true => reader.reading.taken(),
+        false => assert!(reader.put_back(port, Stall::Context, Time::ZERO)),
+    }
+    let left = reader.leave(port, Time::ZERO);
+    clients.read_done(port, left);
+    clients.turn_is_over(Duration::ZERO);
+    clients.check().unwrap();
+    owed
+}
+
+#[test]
+fn what_is_promised_is_what_is_under_way_however_often_it_was_put_back_or_asked_behind() {
+    const A: usize = 5000;
+    const B: usize = 7000;
+    let mut port = TestPort::default();
+    port.accept(ID);
+    let mut clients = Clients::new(ClientLimits::within(Duration::from_secs(1)), Time::ZERO);
+    clients.opened(accepted(ID), Time::ZERO);
+    let ask = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    let came = |clients: &mut Clients| clients.read(ID, ask).expect("it is open").pause();
+    let reading = came(&mut clients);
+    let mut first = admitted(&mut clients, &mut port, reading, (A, true));
+    // No context is free for the second, again and again.
+    let reading = came(&mut clients);
+    admitted(&mut clients, &mut port, reading, (B, false));
+    assert_eq!(clients.held.promised, A);
+    let again = |clients: &mut Clients| clients.proceed(ID, true).expect("it waits").pause();
+    for _ in 0..3 {
+        let reading = again(&mut clients);
+        admitted(&mut clients, &mut port, reading, (B, false));
+        assert_eq!(clients.held.promised, A);
+    }
+    let reading = again(&mut clients);
+    let mut second = admitted(&mut clients, &mut port, reading, (B, true));
+    assert_eq!(clients.held.promised, A + B);
+    // One of them is always under way.
+    for _ in 0..3 {
+        answer(&mut clients, &mut port, first, 10);
+        assert_eq!(clients.held.promised, B);
+        let reading = came(&mut clients);
+        let third = admitted(&mut clients, &mut port, reading, (B, true));
+        assert_eq!(clients.held.promised, 2 * B);
+        (first, second) = (second, third);
+    }
+    answer(&mut clients, &mut port, first, 10);
+    answer(&mut clients, &mut port, second, 10);
+    assert_eq!(clients.held.promised, 0);
+}
+
 #[test]
 fn who_asks_for_one_thing_goes_before_who_asks_for_more() {
     let mut port = TestPort::default();

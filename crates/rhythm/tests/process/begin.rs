@@ -1,8 +1,9 @@
 //! A site that is begun: `rhythm new` makes one that is right and works, and `rhythm serve --watch`
 //! serves what is written next.
 
-use super::server::{NEVER, Server};
+use super::server::{NEVER, Server, service};
 use super::sqlite::get;
+use super::tls::make;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -113,4 +114,29 @@ fn a_new_site_works_and_is_served_as_it_changes() {
     fs::write(&index, text).unwrap();
     until(&server, "/second", 200, "It is.");
     assert!(get(&server, "/").1.contains("To do"));
+}
+
+/// A mistake is shown in place of what is the same for good, and goes: where it is there at the
+/// start, and where it comes later.
+#[test]
+fn what_a_restart_alone_may_change_keeps_no_mistake_from_being_shown_and_mended() {
+    let folder = service("watched");
+    let write = |path: &str, text: &str| fs::write(folder.join(path), text).expect("a file");
+    write("secret", &"s".repeat(64));
+    make(&folder, "far", &["localhost"]);
+    let settings = "[session]\nsecret_file = \"secret\"\n[backend.far]\nkind = \"http\"\n\
+                    url = \"https://localhost:1\"\ntls_ca = \"far/cert.pem\"\n";
+    write("service.toml", settings);
+    let page = "pages/hello.html";
+    let text = fs::read_to_string(folder.join(page)).expect("a page");
+    let mistaken = text.replace("{{ name }}", "{{ nmae }}");
+    assert_ne!(mistaken, text);
+    write(page, &mistaken);
+    let server = Server::start(&folder, &["--watch"]);
+    for _ in 0..2 {
+        write(page, &mistaken);
+        until(&server, "/hello", 500, "nmae");
+        write(page, &text);
+        until(&server, "/hello", 200, "Hello, you");
+    }
 }

@@ -280,6 +280,38 @@ fn what_is_wrong_with_one_after_a_reload_is_its_own() {
 }
 
 #[test]
+fn nobody_has_to_agree_with_what_a_reload_has_refused() {
+    let test = "hosts-agree";
+    let bank = service(test, "bank", "[service]\nhost = \"bank.example\"");
+    let shop = service(test, "shop", "[service]\nhost = \"shop.example\"");
+    let server = start(&[&bank, &shop]);
+    let write = |path: &Path, text: &str| fs::write(path, text).expect("it is written");
+    let add = |folder: &Path, settings: &str| {
+        let file = folder.join("service.toml");
+        let before = fs::read_to_string(&file).expect("a text");
+        write(&file, &format!("{before}{settings}"));
+    };
+    // It is sound, and may not be served without a restart.
+    write(&bank.join("secret"), &"s".repeat(64));
+    let secret = "[session]\nsecret_file = \"secret\"\n";
+    add(&bank, &format!("{secret}[limits]\nhead_bytes_max = 9999\n"));
+    server.signal(Signal::HUP);
+    server.said("how sessions are shared");
+    // Nor may it be now; the other says something else.
+    write(&bank.join("pages/hello.html"), "{{ broken");
+    add(&shop, "[limits]\nhead_bytes_max = 8888\n");
+    let page = "+++\nroute = \"GET /hello\"\n+++\na new shop";
+    write(&shop.join("pages/hello.html"), page);
+    server.signal(Signal::HUP);
+    let start = Instant::now();
+    while get(&server, "shop.example", "/hello").1 != "a new shop" {
+        assert!(start.elapsed() < NEVER, "the new shop is never served");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(get(&server, "bank.example", "/hello").1, "this is bank");
+}
+
+#[test]
 fn services_that_cannot_be_served_together_are_refused() {
     let test = "hosts-refused";
     let bank = service(test, "bank", "[service]\nhost = \"bank.example\"");

@@ -3,17 +3,19 @@
 use crate::number;
 use crate::server::{NEVER, Server, service};
 use crate::tls::make;
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat};
+use rustix::process::{Resource, Signal, getrlimit, setrlimit};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -219,4 +221,45 @@ fn many_connections_that_are_all_traced_take_bounded_memory_where_nobody_takes_s
         figure(&server, "dropped"),
         before >> 20
     );
+}
+
+#[test]
+fn a_collector_and_a_reader_of_the_log_that_hang_together_keep_no_server_from_a_clean_end() {
+    let folder = service("traces_ending");
+    let log = folder.join("access.log");
+    let _ = fs::remove_file(&log);
+    mknodat(CWD, &log, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a FIFO");
+    // It is full, and nobody reads it.
+    let pipe = File::options().read(true).write(true).open(&log);
+    let mut pipe = pipe.expect("it is there");
+    fcntl_setfl(&pipe, OFlags::NONBLOCK).expect("a pipe");
+    while matches!(pipe.write(&[b'-'; 4096]), Ok(1..)) {}
+    let (tell, told) = channel();
+    let collector = Collector::start(move |stream| {
+        // Kept, and not read.
+        tell.send(stream).expect("the test listens");
+        None
+    });
+    let url = format!("http://127.0.0.1:{}", collector.port);
+    let log = log.to_str().expect("a plain path");
+    let flags = [
+        "--otlp",
+        &url,
+        "--trace-sample",
+        "100%",
+        "--access-log",
+        log,
+    ];
+    let server = Server::start(&folder, &flags);
+    let answer = server.client().ask("GET", "/hello", "");
+    assert_eq!(answer.expect("an answer").status, 200);
+    let _held = told.recv_timeout(NEVER).expect("spans are posted");
+    // All at once: then it is waited for nothing else.
+    for _ in 0..3 {
+        server.signal(Signal::TERM);
+        thread::sleep(Duration::from_millis(50));
+    }
+    server.said("the access log takes no more");
+    server.said("the collector of traces takes no more");
+    assert_eq!(server.ended().code(), Some(0));
 }

@@ -249,6 +249,8 @@ impl Cohorts {
             (true, false) => {
                 if let Err(why) = self.find_memory(id, epoch.program(page), texts, kept) {
                     self.close_again(id);
+                    // What it found is too little, and others' again.
+                    self.forget(id);
                     return Err(why);
                 }
                 self.flights[id as usize].begin(epoch, now);

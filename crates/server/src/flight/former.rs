@@ -28,11 +28,20 @@ pub(crate) struct Former {
     /// Connections that wait for a free context, longest first: of heavy pages, and of others. For
     /// those there may be one where there is none for a heavy page.
     waiters: [VecDeque<ConnectionId>; 2],
-    /// Connections that wait for memory, longest first, and since when. Others pass them: they need
-    /// more than a context always has.
-    short: VecDeque<(ConnectionId, Time)>,
+    /// Connections that wait for memory, longest first. Others pass them: they need more than a
+    /// context always has.
+    short: VecDeque<Short>,
     /// Since when the one waits for memory that tries again.
     trying: Option<Time>,
+}
+
+/// A connection that waits for memory.
+#[derive(Clone, Copy, Debug)]
+struct Short {
+    id: ConnectionId,
+    since: Time,
+    /// Bytes that others had of it when it found none last: it tries again when they have less.
+    lent: usize,
 }
 
 /// Longest that a request waits for memory that others have, but for as long as those take to end
@@ -97,14 +106,24 @@ impl Former {
             .min()
     }
 
-    /// A connection has stalled, of a request for a page that is `heavy` or not. Whether it waits
-    /// for something here: a context, or memory. One that tried again keeps its place among those
-    /// that wait for memory.
-    pub(crate) fn wait(&mut self, id: ConnectionId, stall: Stall, heavy: bool, now: Time) -> bool {
+    /// A connection has stalled, of a request for a page that is `heavy` or not, with so much
+    /// memory `lent` to others. Whether it waits for something here: a context, or memory. One that
+    /// tried again keeps its place among those that wait for memory.
+    pub(crate) fn wait(
+        &mut self,
+        id: ConnectionId,
+        stall: Stall,
+        heavy: bool,
+        lent: usize,
+        now: Time,
+    ) -> bool {
+        let short = |since, lent| Short { id, since, lent };
         match (stall, self.trying.take()) {
             (Stall::Context, None) => self.waiters[usize::from(heavy)].push_back(id),
-            (Stall::Memory, None) => self.short.push_back((id, now)),
-            (Stall::Context | Stall::Memory, Some(since)) => self.short.push_front((id, since)),
+            (Stall::Memory, None) => self.short.push_back(short(now, lent)),
+            (Stall::Memory, Some(since)) => self.short.push_front(short(since, lent)),
+            // It was not for memory.
+            (Stall::Context, Some(since)) => self.short.push_front(short(since, usize::MAX)),
             _ => return false,
         }
         true
@@ -120,9 +139,18 @@ impl Former {
         self.short.len()
     }
 
-    /// The connection that has waited for memory longest; it tries again.
-    pub(crate) fn next_short(&mut self) -> Option<ConnectionId> {
-        let (id, since) = self.short.pop_front()?;
+    /// The connection that has waited for memory longest, if less is `lent` than when it found none
+    /// last, or it has waited long enough; it tries again.
+    pub(crate) fn next_short(
+        &mut self,
+        lent: impl FnOnce() -> usize,
+        now: Time,
+    ) -> Option<ConnectionId> {
+        let first = self.short.front()?;
+        if lent() >= first.lent && now.since(first.since) < PATIENCE {
+            return None;
+        }
+        let Short { id, since, .. } = self.short.pop_front()?;
         self.trying = Some(since);
         Some(id)
     }
@@ -149,7 +177,7 @@ impl Former {
             }
         }
         if self.short.len() > 2 * open {
-            self.short.retain(|(id, _)| is_open(*id));
+            self.short.retain(|short| is_open(short.id));
         }
     }
 
@@ -186,7 +214,7 @@ mod tests {
         // One stays; of the others each goes away while it waits.
         let id = |slot| ConnectionId::new(slot, 0);
         for slot in 0..100 {
-            former.wait(id(slot), Stall::Context, false, Time::ZERO);
+            former.wait(id(slot), Stall::Context, false, 0, Time::ZERO);
             former.forget_gone(2, |at| at == id(0) || at == id(slot));
             assert!(former.waiting() <= 4, "{slot}");
         }
@@ -203,30 +231,34 @@ mod tests {
         });
         let id = |slot| ConnectionId::new(slot, 0);
         for slot in 0..3 {
-            assert!(former.wait(id(slot), Stall::Memory, false, Time::ZERO));
+            assert!(former.wait(id(slot), Stall::Memory, false, 9, Time::ZERO));
         }
-        assert!(!former.wait(id(3), Stall::Room, false, Time::ZERO));
+        assert!(!former.wait(id(3), Stall::Room, false, 9, Time::ZERO));
         let later = Time::ZERO + PATIENCE;
         let early = Time::ZERO + (PATIENCE - Duration::from_nanos(1));
         assert!(!former.gives_up(later), "none tries again");
-        for _ in 0..2 {
-            assert_eq!(former.next_short(), Some(id(0)));
+        for lent in [8, 5] {
+            assert_eq!(former.next_short(|| lent, early), Some(id(0)));
             assert!(!former.gives_up(early));
-            assert!(former.wait(id(0), Stall::Memory, false, early));
+            assert!(former.wait(id(0), Stall::Memory, false, lent, early));
+            let again = former.next_short(|| lent, early);
+            assert_eq!(again, None, "it would find as little");
         }
-        assert_eq!(former.next_short(), Some(id(0)));
+        assert_eq!(former.next_short(|| 5, later), Some(id(0)));
         assert!(former.gives_up(later));
         former.taken();
         assert!(
             !former.gives_up(later),
             "what comes behind it has not waited"
         );
-        assert_eq!((former.next_short(), former.short()), (Some(id(1)), 1));
-        assert!(former.wait(id(1), Stall::Context, false, later));
+        assert_eq!(former.next_short(|| 8, early), Some(id(1)));
+        assert_eq!(former.short(), 1);
+        assert!(former.wait(id(1), Stall::Context, false, 8, early));
         assert_eq!(
             (former.waiting(), former.short()),
             (0, 2),
             "nor has it a context"
         );
+        assert_eq!(former.next_short(|| 8, early), Some(id(1)));
     }
 }

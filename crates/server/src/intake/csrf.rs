@@ -14,6 +14,7 @@
 
 use crate::intake::origin::is_safe;
 use crate::intake::parser::session_of;
+use crate::intake::scratch::empty;
 use crate::seal::{Purpose, Sealer};
 use crate::site::Site;
 use crate::site::content::ContentKind;
@@ -93,10 +94,7 @@ impl Tokens {
         let session = session_of(site, head, bytes).ok_or(NoToken("it has no session's cookie"))?;
         let given = match head.values(bytes, HEADER).next() {
             Some(given) => SessionId::parse(given),
-            None => {
-                let given = self.of_form(request).ok_or(NoToken("it has no token"))?;
-                SessionId::parse(given)
-            }
+            None => self.read_form(request).ok_or(NoToken("it has no token"))?,
         };
         let given = given.ok_or(NoToken("what it has is no token"))?;
         match given == self.numbered(&session, given.slot()) {
@@ -107,7 +105,15 @@ impl Tokens {
         }
     }
 
-    /// What a request's form has for a token.
+    /// What a request's form has for a token, if it has something: the inner is `None` where that
+    /// is no token.
+    fn read_form(&mut self, request: Incoming<'_>) -> Option<Option<SessionId>> {
+        let given = self.of_form(request).map(SessionId::parse);
+        empty(&mut self.name);
+        empty(&mut self.value);
+        given
+    }
+
     fn of_form<'r>(&'r mut self, request: Incoming<'r>) -> Option<&'r [u8]> {
         let Incoming {
             head,
@@ -134,6 +140,26 @@ impl Tokens {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rhythm_protocol::http::request::{HeadLimits, RequestHead, parse_head};
+
+    #[test]
+    fn what_a_long_form_needs_is_not_kept() {
+        let bytes = b"POST / HTTP/1.1\r\nHost: x\r\n\
+                      Content-Type: application/x-www-form-urlencoded\r\n\r\n";
+        let mut head = RequestHead::new();
+        parse_head(&mut head, bytes, &HeadLimits::default()).expect("it is sound");
+        let long = "%41".repeat(1 << 20);
+        let form = format!("{long}=1&{}={long}", Csrf::NAME);
+        let mut tokens = Tokens::new(Sealer::new(7), 9);
+        let read = tokens.read_form(Incoming {
+            head: &head,
+            bytes,
+            content: form.as_bytes(),
+        });
+        assert_eq!(read, Some(None), "it has one that is none");
+        let kept = [tokens.name.capacity(), tokens.value.capacity()];
+        assert!(kept.iter().all(|bytes| *bytes <= 64 << 10), "{kept:?}");
+    }
 
     #[test]
     fn a_token_is_of_one_session_and_one_key() {

@@ -11,3 +11,4 @@ pub(crate) mod https;
 pub(crate) mod origin;
 pub(crate) mod params;
 pub(crate) mod parser;
+mod scratch;

@@ -13,6 +13,7 @@ mod scalars;
 
 pub(crate) use lane::BadParameter;
 
+use crate::intake::scratch::empty;
 use crate::site::content::Content;
 use crate::site::routes::Captures;
 use lane::{Lane, scalar};
@@ -62,8 +63,24 @@ impl ParamReader {
         if page.params.is_empty() && page.list_params.is_empty() {
             return Ok(());
         }
-        self.scalars.clear(page.params.len());
-        self.lists.clear(page.list_params.len());
+        let read = self.read_all(page, sources, has_others, cohort, lane);
+        self.scalars.rest();
+        self.lists.rest();
+        empty(&mut self.name);
+        empty(&mut self.value);
+        read
+    }
+
+    fn read_all(
+        &mut self,
+        page: &PageProgram,
+        sources: &Sources<'_>,
+        has_others: bool,
+        cohort: &mut Cohort,
+        lane: usize,
+    ) -> Result<(), BadParameter> {
+        self.scalars.begin(page.params.len());
+        self.lists.begin(page.list_params.len());
         let mut lane = Lane { cohort, lane };
         let query = sources.head.query().of(sources.bytes);
         self.pairs(page, Carrier::Query, query, &mut lane)?;
@@ -155,5 +172,63 @@ impl ParamReader {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::kinds;
+    use rhythm_engine::compile::compile;
+    use rhythm_engine::source;
+    use rhythm_protocol::http::request::{HeadLimits, parse_head};
+
+    /// A page with a scalar that is in its query first, and a list, both of which a form may have.
+    pub(super) fn page() -> PageProgram {
+        let text = "+++\nroute = \"POST /a\"\n[params]\n\
+                    v = { in = [\"query\", \"form\"], type = \"text\" }\n\
+                    l = { in = \"form\", type = \"text\", list = 3 }\n+++\n{{ v }}";
+        let sources = source::Sources {
+            files: [("pages/a.html".to_owned(), text.to_owned())].into(),
+            ..source::Sources::default()
+        };
+        let mut service = compile(&sources, &kinds()).expect("it is sound");
+        service.pages.remove(0)
+    }
+
+    /// An empty cohort of it.
+    pub(super) fn cohort(page: &PageProgram) -> Cohort {
+        let mut cohort = Cohort::new(1 << 20);
+        cohort.reset(page);
+        cohort
+    }
+
+    #[test]
+    fn what_a_long_form_needs_is_not_kept() {
+        let page = page();
+        let bytes = b"POST /a HTTP/1.1\r\nHost: x\r\n\r\n";
+        let mut head = RequestHead::new();
+        parse_head(&mut head, bytes, &HeadLimits::default()).expect("it is sound");
+        let long = "%41".repeat(1 << 20);
+        let form = format!("v={long}&l={long}&{long}=1");
+        let sources = Sources {
+            head: &head,
+            bytes,
+            content: Content::Form(form.as_bytes()),
+            path_names: &[],
+            captures: &Captures::default(),
+        };
+        let mut reader = ParamReader::default();
+        let mut cohort = cohort(&page);
+        let lane = cohort.push_lane();
+        let read = reader.read(&page, &sources, false, &mut cohort, lane);
+        assert!(read.is_err(), "it is longer than it may be");
+        let kept = [
+            reader.name.capacity(),
+            reader.value.capacity(),
+            reader.scalars.kept(),
+            reader.lists.kept(),
+        ];
+        assert!(kept.iter().all(|bytes| *bytes <= 64 << 10), "{kept:?}");
     }
 }

@@ -58,6 +58,9 @@ pub struct ServerOptions {
     pub sessions: Vec<SessionRules>,
     /// For each service, how often users may sign in, and fail to.
     pub sign_ins: Vec<SignInRules>,
+    /// A reload may bring sites that ask backends, or what is proxied to, over TLS, whether those
+    /// before do or not.
+    pub may_ask_tls: bool,
     /// How a shutdown goes.
     pub drain: DrainOptions,
     /// The access log's format.
@@ -168,6 +171,7 @@ impl ServerOptions {
             connections_per_address_max: limits.connections_per_address_max,
             sessions: sessions().map(session_rules).collect(),
             sign_ins: sessions().map(sign_in_rules).collect(),
+            may_ask_tls: false,
             drain: DrainOptions {
                 delay: server.drain_delay,
                 grace: server.drain_grace,

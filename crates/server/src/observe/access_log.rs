@@ -41,9 +41,6 @@ pub(crate) fn bytes_max(format: AccessLogFormat, workers: usize, head_max: usize
     buffers.saturating_mul(BUFFER_BYTES.max(line_max(format, head_max)))
 }
 
-/// How long a server that ends waits for what is still to be written.
-pub(crate) const FINISH_MAX: Duration = Duration::from_secs(3);
-
 /// Lines on their way to the writer.
 #[derive(Debug)]
 struct Lines {

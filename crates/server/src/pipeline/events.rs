@@ -7,15 +7,13 @@ use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
 
 impl Handler for Pipeline {
     fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
-        self.begin(port, now);
-        self.gauges.touch();
+        self.begin_event(port, now);
         self.metrics.accepted.add(1);
         self.clients.opened(accepted, now);
     }
 
     fn crowded(&mut self, port: &mut dyn Port, now: Time) {
-        self.begin(port, now);
-        self.gauges.touch();
+        self.begin_event(port, now);
         let yielded = self.clients.make_room(port, now);
         self.metrics.yielded.add(yielded as u64);
     }
@@ -25,8 +23,7 @@ impl Handler for Pipeline {
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
-        self.begin(port, now);
-        self.gauges.touch();
+        self.begin_event(port, now);
         if self.read(port, now, |clients| clients.read(id, bytes)) {
             self.launch_full(port, now);
         } else if self.is_owners(|owner| owner.received(port, id, bytes, now)) {
@@ -43,8 +40,7 @@ impl Handler for Pipeline {
     }
 
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
-        self.begin(port, now);
-        self.gauges.touch();
+        self.begin_event(port, now);
         if self.clients.ended(port, id, how, now) {
             // A client's.
         } else if self.is_owners(|owner| owner.ended(port, id, how, now)) {
@@ -57,19 +53,18 @@ impl Handler for Pipeline {
     }
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        self.begin(port, now);
+        self.begin_event(port, now);
         if self.clients.writable(port, id, now) {
             // A client's.
         } else if self.is_owners(|owner| owner.writable(port, id, now)) {
             // A backend's, or the device's.
         } else if let Some(host) = self.host_path.hosts.owner(id) {
-            self.gauges.touch();
             self.host_event(port, now, |hosts, event| hosts.writable(host, event, id));
         }
     }
 
     fn connected(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
-        self.begin(port, now);
+        self.begin_event(port, now);
         if self.is_owners(|owner| owner.connected(port, id, now)) {
             // A backend's, or the device's.
         } else if let Some(host) = self.host_path.hosts.owner(id) {
@@ -78,7 +73,7 @@ impl Handler for Pipeline {
     }
 
     fn notified(&mut self, port: &mut dyn Port, token: Token, now: Time) {
-        self.begin(port, now);
+        self.begin_event(port, now);
         // If a device has finished something, `idle` looks.
         self.host_event(port, now, |hosts, event| hosts.notified(event, token));
     }
@@ -86,8 +81,7 @@ impl Handler for Pipeline {
     fn tick(&mut self, port: &mut dyn Port, heard: Time) {
         self.begin(port, heard);
         self.turn.heard = heard;
-        let due = [self.clients.wake_at(), self.host_path.hosts.wake_at()];
-        if due.into_iter().flatten().any(|at| at <= heard) {
+        if self.due_at().is_some_and(|at| at <= heard) {
             self.gauges.touch();
         }
         let mut expired = Vec::new();
@@ -135,6 +129,28 @@ impl Handler for Pipeline {
     }
 
     fn wake_at(&self) -> Option<Time> {
+        [self.due_at(), self.gauges.wake_at()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn finished(&self) -> bool {
+        let requests = self.cohorts.requests();
+        (self.ending).is_over(&self.clients, requests, self.turn.now)
+    }
+}
+
+impl Pipeline {
+    /// The start of an event that others set going: whatever comes of it, gauges may show it, and
+    /// the log may tell of it.
+    fn begin_event(&mut self, port: &mut dyn Port, now: Time) {
+        self.begin(port, now);
+        self.gauges.touch();
+    }
+
+    /// When something is due, gauges aside.
+    fn due_at(&self) -> Option<Time> {
         let forming = match self.device.ready() {
             0 if self.heavy.is_waiting(&self.cohorts) => Some(self.turn.now),
             0 => self.former.wake_at(&self.cohorts),
@@ -150,20 +166,12 @@ impl Handler for Pipeline {
             self.device.wake_at(),
             self.host_path.hosts.wake_at(),
             self.ending.wake_at(&self.clients),
-            self.gauges.wake_at(),
         ]
         .into_iter()
         .flatten()
         .min()
     }
 
-    fn finished(&self) -> bool {
-        let requests = self.cohorts.requests();
-        (self.ending).is_over(&self.clients, requests, self.turn.now)
-    }
-}
-
-impl Pipeline {
     /// Tells the backends and the link to the device of an event until one says that it is its own.
     /// Whether one does.
     fn is_owners(&mut self, mut tell: impl FnMut(&mut dyn ConnectionOwner) -> bool) -> bool {

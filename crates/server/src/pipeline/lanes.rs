@@ -372,7 +372,8 @@ impl Intake {
             let is_http2 = https::is_http2(role);
             (flight.requests).keep_line(peer, (format, is_http2), head, bytes);
         }
-        if info.has_files {
+        // To others they would be about what the request is to do, which is done by then.
+        if info.has_files && matches!(head.method(), Method::Get | Method::Head) {
             (flight.requests).keep_conditions(&Conditions::of(head, bytes));
         }
         if info.falls_through {

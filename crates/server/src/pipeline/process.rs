@@ -86,11 +86,12 @@ impl Pipeline {
         }
     }
 
-    /// Lets waiting connections try again, in their order: those that wait for memory until one
-    /// still finds none, and beside them the others until one still finds no context.
+    /// Lets waiting connections try again, in their order: those that wait for memory, where there
+    /// is more of it, until one still finds none, and beside them the others until one still finds
+    /// no context.
     fn admit(&mut self, port: &mut dyn Port, now: Time) -> bool {
         let mut any = false;
-        while let Some(id) = self.former.next_short() {
+        while let Some(id) = self.former.next_short(|| self.cohorts.lent_to_busy(), now) {
             let before = self.former.short();
             self.proceed(port, id, true, now);
             self.former.taken();
@@ -199,7 +200,7 @@ impl Pipeline {
         self.cohorts.pool.launch(id);
         let page = self.cohorts.pool.key(id).page;
         if !self.is_wanted(id) {
-            return self.cohorts.free(id);
+            return self.over(port, id, now);
         }
         let (cohort, flight) = self.cohorts.pair_mut(id);
         flight.launched = now;

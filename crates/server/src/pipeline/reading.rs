@@ -49,7 +49,8 @@ impl Pipeline {
                             // It is shown again later.
                             if reader.put_back(port, stall, now) {
                                 let id = reader.reading.connection();
-                                let waits = self.former.wait(id, stall, is_heavy, now);
+                                let lent = self.cohorts.lent();
+                                let waits = self.former.wait(id, stall, is_heavy, lent, now);
                                 self.metrics.stalls.add(u64::from(waits));
                             }
                             break reader.leave(port, now);

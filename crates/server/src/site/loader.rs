@@ -6,7 +6,7 @@
 //! One reload is under way at a time, and at most one follows it. One that is under way when the
 //! server shuts down is abandoned.
 
-use crate::site::Site;
+use crate::site::{Site, Sites};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError};
@@ -20,10 +20,10 @@ const MEANWHILE_EVERY: Duration = Duration::from_secs(1);
 /// Why there is no site where reading it has panicked.
 const PANICKED: &str = "a fault of this server kept it from reading the service: see its log";
 
-/// Gives each site anew, in their order, or says why it cannot: what they were made from may have
-/// changed. It has a thread of its own: what takes waiting, such as reading files and looking names
-/// up, is done here.
-pub type Loader = Box<dyn FnMut() -> Loaded + Send>;
+/// Gives each of the sites that are served anew, in their order, or says why it cannot: what they
+/// were made from may have changed. It has a thread of its own: what takes waiting, such as reading
+/// files and looking names up, is done here.
+pub type Loader = Box<dyn FnMut(&Sites) -> Loaded + Send>;
 
 /// What a reload has loaded.
 pub type Loaded = Vec<Result<Arc<Site>, String>>;
@@ -49,7 +49,7 @@ impl Reloads {
     /// # Errors
     /// Where no thread can be started.
     pub(crate) fn start(
-        mut loader: Loader,
+        mut loader: impl FnMut() -> Loaded + Send + 'static,
         mut serve: impl FnMut(Loaded) -> Reloaded + Send + 'static,
         mut meanwhile: impl FnMut() -> bool + Send + 'static,
     ) -> io::Result<Reloads> {
@@ -133,13 +133,13 @@ mod tests {
     fn one_reload_that_hangs_is_followed_by_one_and_nobody_waits() {
         let (free, hangs) = sync_channel::<()>(0);
         let (begins, begun) = sync_channel(9);
-        let loader: Loader = Box::new(move || {
+        let loader = move || {
             begins.send(()).expect("the test listens");
             if hangs.recv().is_err() {
                 return vec![Err("not freed".to_owned())];
             }
             vec![Err("no site".to_owned())]
-        });
+        };
         let served = Arc::new(AtomicUsize::new(0));
         let counts = served.clone();
         let serve = move |loaded: Loaded| {
@@ -163,10 +163,10 @@ mod tests {
     #[test]
     fn a_reload_that_panics_is_followed_by_others() {
         let mut is_first = true;
-        let loader: Loader = Box::new(move || {
+        let loader = move || {
             assert!(!std::mem::take(&mut is_first), "the test wants it so");
             Vec::new()
-        });
+        };
         let serve = |loaded: Loaded| loaded.into_iter().try_for_each(|site| site.map(drop));
         let reloads = Reloads::start(loader, serve, || false).expect("a thread");
         assert_eq!(reloads.wait(), Err(PANICKED.to_owned()));

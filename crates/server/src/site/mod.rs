@@ -278,6 +278,8 @@ pub struct Site {
     error_pages: ErrorPages,
     /// What clients are shown that speak TLS and ask for the site.
     pub(crate) certificate: Option<Certificate>,
+    /// Which it is served in place of, for a while.
+    in_place_of: Option<Arc<Site>>,
     /// What sessions keep beside their user: made, or taken from the site before, as it is first
     /// served.
     stored: OnceLock<Arc<StoredFields>>,
@@ -302,6 +304,20 @@ impl Site {
             certificate,
             ..self
         }
+    }
+
+    /// The same, served in place of another for a while: that is what the next follows.
+    pub fn in_place_of(self, site: Option<Arc<Site>>) -> Site {
+        Site {
+            in_place_of: site,
+            ..self
+        }
+    }
+
+    /// What a site follows that is loaded while this is served: this, or the one in whose place it
+    /// is.
+    pub fn followed(self: &Arc<Site>) -> &Arc<Site> {
+        self.in_place_of.as_ref().unwrap_or(self)
     }
 
     /// As [`Site::new`]; what is prepared of pages that are as in the site `before` is taken from
@@ -362,6 +378,7 @@ impl Site {
         };
         Ok(Site {
             certificate: None,
+            in_place_of: None,
             error_pages,
             stored: OnceLock::new(),
             pages: (service.pages.iter())

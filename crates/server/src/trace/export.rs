@@ -9,6 +9,7 @@ mod answer;
 
 use super::otlp;
 use super::sink::{Batch, ExportState, POST_SPANS, SpanSink};
+use crate::drain::FINISH_MAX;
 use crate::timed::{self, again, left};
 use answer::Answer;
 use rhythm_engine::settings::BackendUrl;
@@ -16,8 +17,8 @@ use rhythm_net::clock;
 use rhythm_net::sparse::Sparse;
 use rhythm_net::tls::Connector;
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The longest that a try takes, from opening a connection to the end of the answer.
@@ -30,9 +31,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Batches that come within this time of the first are posted with it.
 const GATHERED_FOR: Duration = Duration::from_millis(500);
 
-/// How long a server that ends waits for what is to be exported.
-pub(crate) const FINISH_MAX: Duration = Duration::from_secs(3);
-
 /// The time between two lines of the log that say that it fails.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
@@ -42,8 +40,7 @@ const WALL_OFF_MAX: u64 = 10_000_000;
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Exporter {
-    /// Taken away when nothing more is to come.
-    channel: Mutex<Option<Sender<Batch>>>,
+    channel: Sender<Batch>,
     state: Arc<ExportState>,
     /// Dropped where pauses are to end.
     stop: Sender<()>,
@@ -95,7 +92,7 @@ impl Exporter {
                 drop(ends);
             })?;
         Ok(Exporter {
-            channel: Mutex::new(Some(sender)),
+            channel: sender,
             state,
             stop,
             ended,
@@ -104,9 +101,7 @@ impl Exporter {
 
     /// What makes ends for workers.
     pub(crate) fn sinks(&self) -> impl Fn() -> SpanSink + Send + Sync + use<> {
-        let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
-        let channel = channel.clone().expect("it is taken away at the end");
-        let state = self.state.clone();
+        let (channel, state) = (self.channel.clone(), self.state.clone());
         move || SpanSink::new(channel.clone(), state.clone())
     }
 
@@ -115,12 +110,16 @@ impl Exporter {
         self.state.clone()
     }
 
-    /// Waits until all is exported, but no longer than this. All sinks must be gone.
-    pub(crate) fn finish(self, patience: Duration) {
-        drop((self.channel.lock().unwrap_or_else(PoisonError::into_inner)).take());
-        drop(self.stop);
-        if self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
-            tracing::warn!("the collector of traces takes no more: spans are lost");
+    /// Has the thread end once all is exported. All sinks must be gone. Gives what waits for that,
+    /// but no longer than until a time.
+    pub(crate) fn finish(self) -> impl FnOnce(Instant) {
+        drop((self.channel, self.stop));
+        let ended = self.ended;
+        move |until| {
+            let patience = until.saturating_duration_since(Instant::now());
+            if ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                tracing::warn!("the collector of traces takes no more: spans are lost");
+            }
         }
     }
 }

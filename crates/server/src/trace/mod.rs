@@ -25,7 +25,7 @@ mod otlp;
 mod sink;
 mod span;
 
-pub(crate) use export::{Exporter, FINISH_MAX};
+pub(crate) use export::Exporter;
 pub(crate) use id::RequestId;
 pub use options::WatchOptions;
 pub(crate) use origin::{ID, Origin, Origins, Place, states};

@@ -79,7 +79,8 @@ pub const PAGES: &[(&str, &str)] = &[
     ),
     (
         "file.html",
-        "+++\nroute = \"GET /file\"\n[params]\nname = { in = \"query\", type = \"text\" }\n\
+        "+++\nroute = [\"GET /file\", \"POST /file\"]\n[params]\n\
+        name = { in = \"query\", type = \"text\" }\n\
         [[step]]\nfile = \"{{ name }}\"\n+++\n",
     ),
     (
@@ -217,7 +218,7 @@ pub type LoadOne = Box<dyn FnMut() -> Result<Arc<Site>, String> + Send>;
 
 pub fn parts(site: Arc<Site>, mut loader: LoadOne) -> ServerParts {
     let sites = Sites::from(site);
-    parts_of(sites, Box::new(move || vec![loader()]))
+    parts_of(sites, Box::new(move |_| vec![loader()]))
 }
 
 pub fn parts_of(sites: Sites, loader: Loader) -> ServerParts {

@@ -207,6 +207,12 @@ impl Cohorts {
         self.budget.lent()
     }
 
+    /// The same, once free contexts keep none of it.
+    pub(crate) fn lent_to_busy(&mut self) -> usize {
+        self.forget_free();
+        self.budget.lent()
+    }
+
     /// A cohort found no memory: it waits for others to give some back, or to be first.
     pub(crate) fn wait_for_memory(&mut self, id: ContextId, now: Time) {
         self.set_phase(id, Phase::Short);
@@ -306,7 +312,7 @@ impl Cohorts {
     }
 
     /// A free context gives back what it keeps.
-    fn forget(&mut self, id: ContextId) {
+    pub(super) fn forget(&mut self, id: ContextId) {
         let (cohort, flight) = self.pair_mut(id);
         cohort.forget();
         flight.requests.forget();

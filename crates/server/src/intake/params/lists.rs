@@ -8,6 +8,7 @@
 
 use super::lane::{BadParameter, Lane};
 use super::scalars::Scalars;
+use crate::intake::scratch::empty;
 use rhythm_engine::cohort::{Arena, Cohort, Column, Span};
 use rhythm_engine::program::{Carrier, ListParam, PageProgram, ParamType};
 
@@ -149,12 +150,22 @@ pub(super) struct Found<'f> {
 }
 
 impl Lists {
-    /// Forgets everything.
-    pub(super) fn clear(&mut self, lists: usize) {
+    /// Begins with a request for a page of so many lists.
+    pub(super) fn begin(&mut self, lists: usize) {
         self.ways.clear();
         self.ways.resize(lists, None);
-        self.items.clear();
-        self.values.clear();
+    }
+
+    /// Forgets what the request had.
+    pub(super) fn rest(&mut self) {
+        empty(&mut self.items);
+        empty(&mut self.values);
+    }
+
+    /// Bytes that it keeps of values.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.values.capacity()
     }
 
     /// A list is given, if without items.

@@ -2,6 +2,7 @@
 //! has, which counts only where those before it have nothing, is remembered until all are read.
 
 use super::lane::{BadParameter, Lane, Value};
+use crate::intake::scratch::empty;
 use rhythm_engine::program::PageProgram;
 use std::ops::Range;
 
@@ -25,12 +26,22 @@ struct Later {
 }
 
 impl Scalars {
-    /// Forgets everything.
-    pub(super) fn clear(&mut self, scalars: usize) {
+    /// Begins with a request for a page of so many scalars.
+    pub(super) fn begin(&mut self, scalars: usize) {
         self.ranks.clear();
         self.ranks.resize(scalars, None);
-        self.later.clear();
-        self.values.clear();
+    }
+
+    /// Forgets what the request had.
+    pub(super) fn rest(&mut self) {
+        empty(&mut self.later);
+        empty(&mut self.values);
+    }
+
+    /// Bytes that it keeps of values.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.values.capacity()
     }
 
     /// Whether a carrier was met that has this one.
@@ -60,6 +71,11 @@ impl Scalars {
         *known = Some(rank);
         if rank == 0 {
             return lane.found(&page.params[scalar], value);
+        }
+        let is_it = |later: &&Later| (later.scalar, later.rank) == (scalar, rank);
+        if self.later.iter().filter(is_it).count() > 1 {
+            // That it is given twice is known by now.
+            return Ok(());
         }
         let start = self.values.len();
         let value = value.map(|value| {
@@ -95,5 +111,30 @@ impl Scalars {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{cohort, page};
+    use super::*;
+
+    #[test]
+    fn what_comes_again_and_again_is_remembered_twice() {
+        let page = page();
+        let mut cohort = cohort(&page);
+        let mut lane = Lane {
+            lane: cohort.push_lane(),
+            cohort: &mut cohort,
+        };
+        let mut scalars = Scalars::default();
+        scalars.begin(page.params.len());
+        for _ in 0..1000 {
+            let taken = scalars.take(&page, (0, 1), Ok(b"a"), &mut lane);
+            assert_eq!(taken, Ok(()));
+        }
+        assert_eq!(scalars.later.len(), 2);
+        let stored = scalars.store(&page, &mut lane);
+        assert_eq!(stored, Err(BadParameter::new("v", "is given twice")));
     }
 }

@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The time between two lines of the server's log that say that writing fails.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
@@ -98,14 +98,18 @@ impl LogWriter {
         self.state.clone()
     }
 
-    /// Waits until everything is written, but no longer than this: whoever reads the log may be
-    /// stuck, and the thread with it. All sinks must be gone.
-    pub(crate) fn finish(self, patience: Duration) {
+    /// Has the thread end once everything is written. All sinks must be gone. Gives what waits for
+    /// that, but no longer than until a time: whoever reads the log may be stuck, and the thread
+    /// with it.
+    pub(crate) fn finish(self) -> impl FnOnce(Instant) {
         drop((self.channel.lock().unwrap_or_else(PoisonError::into_inner)).take());
-        if self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
-            let lines = self.state.waiting.load(Ordering::Relaxed);
-            self.state.lost(lines);
-            tracing::error!(lines, "the access log takes no more: lines are lost");
+        move |until| {
+            let patience = until.saturating_duration_since(Instant::now());
+            if self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                let lines = self.state.waiting.load(Ordering::Relaxed);
+                self.state.lost(lines);
+                tracing::error!(lines, "the access log takes no more: lines are lost");
+            }
         }
     }
 }
@@ -133,6 +137,10 @@ impl Writing {
             if self.state.reopen.swap(false, Ordering::AcqRel) {
                 self.reopen();
             }
+            if bytes.is_empty() {
+                // Nothing was written, by which one could tell how the log fares.
+                continue;
+            }
             let (whole, ended) = self.write(&bytes);
             let lost = count - whole.min(count);
             self.state
@@ -154,7 +162,7 @@ impl Writing {
 
     /// Writes as much as can be, and gives how many whole lines that is.
     fn write(&mut self, bytes: &[u8]) -> (u64, io::Result<()>) {
-        if self.is_torn && !bytes.is_empty() {
+        if self.is_torn {
             // What follows is not to join what there is of a line.
             match self.to.write_all(b"\n") {
                 Ok(()) => self.is_torn = false,
@@ -214,7 +222,6 @@ impl Writing {
 mod tests {
     use super::super::tests::answer;
     use super::*;
-    use std::time::Instant;
 
     /// Takes what is written once it is let, which is when the other end is gone.
     struct Stuck(Receiver<()>);
@@ -267,7 +274,7 @@ mod tests {
             if !is_stuck {
                 let_go = None;
             }
-            log.finish(patience);
+            log.finish()(Instant::now() + patience);
             assert_eq!(state.lost_and_failed().0, lost);
             drop(let_go);
         }
@@ -342,6 +349,8 @@ mod tests {
         };
         write("one\ntwo\nthree\n");
         write("four\n");
+        // As where the log is to be opened again, and cannot be.
+        write("");
         assert_eq!(state.lost_and_failed(), (2, 2));
         disk.0.lock().unwrap().1 = 100;
         write("five\n");
@@ -385,7 +394,7 @@ mod tests {
         reopen();
         step(3);
         drop(sink);
-        log.finish(Duration::from_secs(60));
+        log.finish()(Instant::now() + Duration::from_secs(60));
         let count = |disk: &Disk| {
             disk.0
                 .lock()
