@@ -17,6 +17,7 @@
 //! nodes of either are, [`status`] asks them.
 #![deny(unsafe_code)]
 
+mod bytes;
 mod checksum;
 mod class;
 pub mod cohort;

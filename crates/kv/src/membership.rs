@@ -148,14 +148,18 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Registers it, as [`Registration::new`] does: from then on the others count on it. While
-    /// something is waited for, `waits` is told what.
+    /// Registers it, as [`Registration::new`] does, if it `may`: from then on the others count on
+    /// it. While something is waited for, `waits` is told what.
     ///
     /// # Errors
     /// As of [`Registration::new`].
-    pub fn register(self, waits: impl FnMut(&str)) -> Result<Membership, RegistrationError> {
+    pub fn register(
+        self,
+        waits: impl FnMut(&str),
+        may: impl Fn() -> bool,
+    ) -> Result<Membership, RegistrationError> {
         let transport = Transport::Tcp(self.me.backbone);
-        let registration = Registration::new(self.etcd, self.me, self.lease, waits)?;
+        let registration = Registration::new(self.etcd, self.me, self.lease, waits, may)?;
         Ok(Membership {
             members: registration.members.clone(),
             me: registration.number,
@@ -207,7 +211,7 @@ impl Membership {
         match &self.etcd {
             None => told.extend(self.members.values().enumerate().map(|(index, member)| {
                 let (name, host, port) = (&member.name, &member.host, member.port);
-                let value = format!("{name} {host}:{port} {}", member.backbone);
+                let value = format!("{name} {host}:{port} {}", member.place);
                 (format!("node {} of the file", index + 1), value)
             })),
             Some(registration) => {
@@ -223,6 +227,34 @@ impl Membership {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a name stands for is each machine's own; what the file says is not.
+    #[test]
+    fn nodes_that_find_each_other_elsewhere_were_told_the_same() {
+        let told = |backbone: &str, place: &str| {
+            let member = |name: &str| Member {
+                name: name.to_owned(),
+                host: "cache".to_owned(),
+                port: 11211,
+                backbone: backbone.parse().unwrap(),
+                place: place.to_owned(),
+            };
+            let membership = Membership {
+                members: [member("a"), member("b")].into_iter().enumerate().collect(),
+                me: 0,
+                transport: Transport::Ether("eth0".to_owned()),
+                scheme: Scheme::Ring,
+                replicas: 1,
+                replicate: Replicate::ACKED,
+                elsewhere: Elsewhere::Forward,
+                etcd: None,
+            };
+            membership.terms(1 << 20).digest()
+        };
+        let one = told("10.0.0.1:1", "node.example:1");
+        assert_eq!(told("[fd00::1]:1", "node.example:1"), one);
+        assert_ne!(told("10.0.0.1:1", "other.example:1"), one);
+    }
 
     #[test]
     fn what_is_answered_when_is_said_for_all_and_for_some() {

@@ -38,14 +38,16 @@ fn a_node_keeps_its_place_in_etcd_until_it_ends() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kv-registration");
     let mut members = Members::start(&folder, 1);
     let mut etcd = Etcd::new(&members.place("ring")).expect("a place");
+    let backbone = free_places(1)[0];
     let me = Member {
         name: "node".to_owned(),
         host: "127.0.0.1".to_owned(),
         port: 11211,
-        backbone: free_places(1)[0],
+        backbone,
+        place: backbone.to_string(),
     };
     let there = || vec![me.clone()];
-    let node = Registration::new(etcd.clone(), me.clone(), LEASE, |_| {});
+    let node = Registration::new(etcd.clone(), me.clone(), LEASE, |_| {}, || true);
     let node = node.expect("it is the only one");
     let first = node.lease;
     assert_eq!(node.members.values().cloned().collect::<Vec<_>>(), there());
@@ -99,6 +101,7 @@ fn settings(etcd: &Etcd, name: &str, places: &[SocketAddr]) -> Settings {
                 host: client.ip().to_string(),
                 port: client.port(),
                 backbone,
+                place: backbone.to_string(),
             },
             lease: LEASE,
             scheme: Scheme::Ring,

@@ -169,7 +169,7 @@ fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
         // As it was told: who asks may know another ring.
         sink.put(&format!("{name}:place"), node + 1);
         sink.put(&format!("{name}:client"), member.at());
-        sink.put(&format!("{name}:backbone"), member.backbone);
+        sink.put(&format!("{name}:backbone"), &member.place);
         let of = status.nodes.get(*node).copied().unwrap_or_default();
         sink.put(&format!("{name}:alive"), u8::from(of.is_alive));
         let refused = status.refused.get(node);

@@ -43,6 +43,9 @@ pub enum RegistrationError {
         /// What the other is called.
         name: String,
     },
+    /// It is to end, and has no place.
+    #[error("it was told to end before it was registered")]
+    Ended,
     /// There are as many nodes as there may be.
     #[error("the ring has {nodes_max} nodes already, and may have no more")]
     RingFull {
@@ -55,23 +58,29 @@ impl Registration {
     /// Registers a node under a lease of so many seconds. Where one of its name, or with one of its
     /// addresses, is there, which may be one that died, it waits until that one's lease is over.
     /// Where etcd does not answer, it is asked again for ten seconds: its members may be about to
-    /// agree on a leader. What is waited for, `waits` is told.
+    /// agree on a leader. What is waited for, `waits` is told; before each time that it may come to
+    /// stand in etcd it is asked whether it `may`.
     ///
     /// # Errors
-    /// etcd does not answer, there is no number left, or another node has the name or an address,
-    /// and lives.
+    /// etcd does not answer, there is no number left, another node has the name or an address, and
+    /// lives, or it may not: then it does not stand there, as far as etcd answers.
     pub fn new(
         etcd: Etcd,
         me: Member,
         seconds: u64,
         mut waits: impl FnMut(&str),
+        may: impl Fn() -> bool,
     ) -> Result<Registration, RegistrationError> {
         let until = clock::monotonic() + ANSWERS_WITHIN;
         let mut joining = Joining::new(etcd, me, seconds);
         let mut is_told = false;
         loop {
+            let stepped = match may() {
+                true => joining.step(clock::monotonic()),
+                false => Err(RegistrationError::Ended),
+            };
             // Who did not answer is asked last, and a name that is looked up is waited for on.
-            match joining.step(clock::monotonic()) {
+            match stepped {
                 Ok(None) => waits(joining.waits_for.as_deref().unwrap_or("etcd")),
                 Err(RegistrationError::Etcd(error @ EtcdError::Silent { .. }))
                     if clock::monotonic() < until =>

@@ -5,6 +5,7 @@ use crate::ring::{Member, NODES_MAX};
 use rhythm_etcd::{Entry, EtcdError, Store};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 /// The key of a node, by its number.
 pub(super) fn place_key(number: usize) -> String {
@@ -55,11 +56,13 @@ pub(super) fn members(entries: &[Entry]) -> BTreeMap<usize, Member> {
         let value: serde_json::Value = serde_json::from_str(&entry.value).ok()?;
         let of = |field: &str| value[field].as_str();
         let (host, port) = of("client")?.rsplit_once(':')?;
+        let backbone: SocketAddr = of("backbone")?.parse().ok()?;
         let member = Member {
             name: of("name")?.to_owned(),
             host: host.to_owned(),
             port: port.parse().ok()?,
-            backbone: of("backbone")?.parse().ok()?,
+            backbone,
+            place: backbone.to_string(),
         };
         (number < NODES_MAX).then_some((number, member))
     };

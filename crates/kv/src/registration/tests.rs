@@ -20,6 +20,7 @@ pub(super) fn me() -> Member {
         host: "127.0.0.1".to_owned(),
         port: 11211,
         backbone: ([127, 0, 0, 1], 11311).into(),
+        place: "127.0.0.1:11311".to_owned(),
     }
 }
 

@@ -14,6 +14,8 @@ pub struct Member {
     pub port: u16,
     /// Where other nodes reach it over TCP.
     pub backbone: SocketAddr,
+    /// The same as all nodes are told it: a name may stand for another address on each machine.
+    pub place: String,
 }
 
 impl Member {

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 /// Answers that wait at a time before a connection's commands do.
 const PIECES_MAX: usize = 4096;
+/// Places for answers that a connection keeps for the next ones when none waits.
+const KEPT_MAX: usize = 16;
 /// Answers of other nodes that a connection waits for at a time: each may be as long as an item,
 /// and nobody knows before it is there.
 const ASKED_MAX: usize = 32;
@@ -62,6 +64,12 @@ struct Piece {
 }
 
 impl Piece {
+    /// What it takes: of many that are short that is more than what is said.
+    fn takes(&self) -> usize {
+        let long = self.long.as_ref().map_or(0, |long| long.len());
+        size_of::<Piece>() + self.command + self.bytes.len() + long
+    }
+
     /// Whether nothing is said: it keeps those behind it, for a write that has no answer.
     fn is_silent(&self) -> bool {
         self.bytes.is_empty() && self.long.is_none()
@@ -94,7 +102,7 @@ impl Held {
         self.pieces.len() >= PIECES_MAX || self.asked >= ASKED_MAX
     }
 
-    /// Bytes of them.
+    /// What they take.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -119,11 +127,13 @@ impl Held {
         self.is_broken
     }
 
-    /// Nobody knows what becomes of what waits for this ticket, whatever is released since. Of what
-    /// has no answer nobody ever did.
-    pub(super) fn give_up(&mut self, ticket: u64) {
+    /// Nobody knows what becomes of what waits for any of these tickets, which are in order,
+    /// whatever is released since. Of what has no answer nobody ever did.
+    pub(super) fn give_up(&mut self, tickets: &[u64]) {
         for piece in &mut self.pieces {
-            if piece.until == Until::Released(ticket) {
+            if let Until::Released(of) = piece.until
+                && tickets.binary_search(&of).is_ok()
+            {
                 self.awaited -= 1;
                 self.is_broken |= !piece.is_silent();
                 piece.until = match piece.is_silent() {
@@ -136,9 +146,8 @@ impl Held {
 
     /// Appends answers.
     pub(super) fn push(&mut self, until: Until, bytes: &[u8], long: Option<Arc<Large>>) {
-        self.bytes += bytes.len() + long.as_ref().map_or(0, |long| long.len());
         self.awaited += usize::from(matches!(until, Until::Released(_)));
-        self.pieces.push_back(Piece {
+        self.append(Piece {
             until,
             number: self.number,
             asked: Asked::Line,
@@ -164,14 +173,13 @@ impl Held {
 
     /// Appends the place of an answer that another node gives, to a command of so many bytes.
     pub(super) fn expect(&mut self, number: u64, road: Road, asked: Asked, command: usize) {
-        self.bytes += command;
         self.asked += 1;
         self.number = number;
         match self.roads.iter_mut().find(|(of, _)| *of == road) {
             Some((_, count)) => *count += 1,
             None => self.roads.push((road, 1)),
         }
-        self.pieces.push_back(Piece {
+        self.append(Piece {
             until: Until::Answered(number, road),
             number,
             asked,
@@ -181,12 +189,21 @@ impl Held {
         });
     }
 
+    fn append(&mut self, piece: Piece) {
+        self.bytes += piece.takes();
+        self.pieces.push_back(piece);
+    }
+
     /// All tickets up to this one are released.
     pub(super) fn release(&mut self, ticket: u64) {
         for piece in &mut self.pieces {
-            if matches!(piece.until, Until::Released(until) if until <= ticket) {
-                self.awaited -= 1;
-                piece.until = Until::Before;
+            match piece.until {
+                Until::Released(until) if until > ticket => break,
+                Until::Released(_) => {
+                    self.awaited -= 1;
+                    piece.until = Until::Before;
+                }
+                _ => {}
             }
         }
     }
@@ -213,7 +230,8 @@ impl Held {
             self.is_broken = true;
             return;
         }
-        piece.until = Until::Before;
+        self.bytes -= piece.takes();
+        (piece.until, piece.command) = (Until::Before, 0);
         piece.bytes = match (answer, piece.asked) {
             (Ok(mut answer), Asked::Key) => {
                 if answer.ends_with(END) {
@@ -227,7 +245,7 @@ impl Held {
             (Err(Unanswered::NotDone), _) => NOT_DONE.to_vec(),
             (Err(Unanswered::Unknown), _) => UNKNOWN.to_vec(),
         };
-        self.bytes = self.bytes - piece.command + piece.bytes.len();
+        self.bytes += piece.takes();
     }
 
     /// Sends what waits no longer.
@@ -242,10 +260,9 @@ impl Held {
             && piece.until == Until::Before
             && let Some(piece) = self.pieces.pop_front()
         {
-            self.bytes -= piece.bytes.len();
+            self.bytes -= piece.takes();
             together.extend_from_slice(&piece.bytes);
             if let Some(long) = piece.long {
-                self.bytes -= long.len();
                 let long: Arc<dyn Shared> = long;
                 let parts = [Part::Lent(&together), Part::Kept(&long, 0)];
                 if out.gather(port, id, &parts) == Flushed::Gone {
@@ -253,6 +270,9 @@ impl Held {
                 }
                 together.clear();
             }
+        }
+        if self.pieces.is_empty() && self.pieces.capacity() > KEPT_MAX {
+            self.pieces = VecDeque::new();
         }
         match together.is_empty() {
             true if out.is_empty() => Flushed::All,
@@ -292,11 +312,44 @@ mod tests {
             let said = format!("{ticket}\r\n");
             held.push(Until::Released(ticket), said.as_bytes(), None);
         }
-        held.give_up(7);
+        held.give_up(&[6, 7, 8]);
         held.release(10);
         assert_ne!(held.flush(&mut out, &mut port, id), Flushed::Gone);
         assert_eq!(port.at(id).sent, b"5\r\n");
         assert!(held.is_broken());
+    }
+
+    /// Nothing is confirmed for a while, and each of its commands has a short answer.
+    #[test]
+    fn short_answers_are_counted_with_what_keeping_them_takes() {
+        let id = ConnectionId::new(0, 0);
+        let mut port = TestPort::with(id, usize::MAX);
+        let (mut held, mut out) = (Held::default(), Outgoing::new());
+        for ticket in 0..PIECES_MAX as u64 {
+            assert!(!held.is_full());
+            held.push(Until::Released(ticket), b"EN\r\n", None);
+        }
+        assert!(held.is_full());
+        let least = PIECES_MAX * (size_of::<Piece>() + 4);
+        assert!(held.bytes() >= least, "{} of {least}", held.bytes());
+        held.release(PIECES_MAX as u64);
+        assert_ne!(held.flush(&mut out, &mut port, id), Flushed::Gone);
+        assert_eq!(port.at(id).sent.len(), 4 * PIECES_MAX);
+        // And then there is nothing left of it.
+        assert_eq!((held.bytes(), held.pieces.capacity()), (0, 0));
+    }
+
+    #[test]
+    fn of_what_waits_for_tickets_no_more_is_released_than_these() {
+        let mut held = Held::default();
+        for ticket in [1, 2, 3] {
+            held.push(Until::Released(ticket), b"1\r\n", None);
+            held.push(Until::Before, b"2\r\n", None);
+        }
+        for (ticket, awaited) in [(0, 3), (2, 1), (2, 1), (9, 0)] {
+            held.release(ticket);
+            assert_eq!(held.awaited, awaited, "{ticket}");
+        }
     }
 
     #[test]
@@ -371,7 +424,7 @@ mod tests {
         assert_ne!(held.flush(&mut out, &mut port, id), Flushed::Gone);
         assert_eq!(port.at(id).sent, b"1\r\n");
         // Nobody knows what became of that, and nobody was told that it is done.
-        held.give_up(10_000);
+        held.give_up(&[10_000]);
         assert!(!held.is_broken() && held.awaits_release());
         held.release(10_001);
         assert!(!held.awaits_release());

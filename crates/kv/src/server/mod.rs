@@ -159,17 +159,19 @@ impl Server {
         settings: Settings,
         on_shut_down: impl Fn(bool) + Send + 'static,
     ) -> Result<Server, ServerError> {
-        Server::start_unless(settings, || false, on_shut_down)
+        Server::start_unless(settings, || false, || true, on_shut_down)
     }
 
     /// The same, where it may be told to end while it starts, of which `is_told` knows: then it
-    /// does no more than it has to before it can be.
+    /// does no more than it has to before it can be. Each time before etcd may come to know of it,
+    /// it is asked whether it `may_register`.
     ///
     /// # Errors
     /// As those of [`start`](Self::start).
     pub fn start_unless(
         settings: Settings,
         is_told: impl Fn() -> bool,
+        may_register: impl Fn() -> bool,
         on_shut_down: impl Fn(bool) + Send + 'static,
     ) -> Result<Server, ServerError> {
         let threads = settings.threads.max(1);
@@ -227,7 +229,7 @@ impl Server {
         let preparer = Preparer::start(&store, is_told).map_err(ServerError::System);
         let preparer = preparer.inspect_err(leave)?;
         if let Some(candidate) = settings.candidate.take() {
-            let registered = candidate.register(|why| admin.waits_for(why));
+            let registered = candidate.register(|why| admin.waits_for(why), may_register);
             let registered = registered.map_err(ServerError::Register);
             settings.ring = Some(registered.inspect_err(leave)?);
         }

@@ -4,7 +4,8 @@ use super::place::Place;
 use super::text::shown;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -62,11 +63,22 @@ pub(super) fn ask_all(
 /// # Errors
 /// It is not reached, or says something else than values.
 pub(super) fn ask(at: &str, command: &str, of: &'static str) -> Result<Said, AskError> {
-    let address = at.to_socket_addrs()?.next().ok_or(AskError::NoAddress)?;
-    let until = Instant::now() + PATIENCE;
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.write_all(format!("{command}\r\n").as_bytes())?;
-    heard(Speaker { stream, until }, of)
+    heard(Speaker::told(at, command)?, of)
+}
+
+/// Asks one node likewise; the first line of its answer.
+///
+/// # Errors
+/// It is not reached, or says no line.
+#[cfg(feature = "consensus")]
+pub(super) fn ask_line(at: &str, command: &str) -> Result<String, AskError> {
+    let mut line = Vec::new();
+    let speaker = Speaker::told(at, command)?.take(SAID_MAX);
+    BufReader::new(speaker).read_until(b'\n', &mut line)?;
+    match line.strip_suffix(b"\r\n") {
+        Some(line) => Ok(shown(&String::from_utf8_lossy(line))),
+        None => Err(AskError::Unfinished),
+    }
 }
 
 /// What a server says until a time.
@@ -75,15 +87,67 @@ struct Speaker {
     until: Instant,
 }
 
+impl Speaker {
+    /// The server at `HOST:PORT`, which is told this.
+    fn told(at: &str, command: &str) -> Result<Speaker, AskError> {
+        let until = Instant::now() + PATIENCE;
+        let mut stream = connect(&addresses(at, until)?, until)?;
+        stream.set_write_timeout(Some(left(until)?))?;
+        stream.write_all(format!("{command}\r\n").as_bytes())?;
+        Ok(Speaker { stream, until })
+    }
+}
+
 impl Read for Speaker {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(Some(left))?;
+        self.stream.set_read_timeout(Some(left(self.until)?))?;
         self.stream.read(bytes)
     }
+}
+
+/// The time that is left.
+fn left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    match left.is_zero() {
+        true => Err(ErrorKind::TimedOut.into()),
+        false => Ok(left),
+    }
+}
+
+/// The addresses of a place, found until a time. The system may take longer to look a name up:
+/// the thread that waits for it is left alone then.
+fn addresses(at: &str, until: Instant) -> Result<Vec<SocketAddr>, AskError> {
+    if let Ok(address) = at.parse() {
+        return Ok(vec![address]);
+    }
+    let (tell, told) = mpsc::channel();
+    let name = at.to_owned();
+    thread::Builder::new().spawn(move || {
+        // Who asked may have given up.
+        let _ = tell.send(name.to_socket_addrs().map(Iterator::collect));
+    })?;
+    let found = told.recv_timeout(left(until)?).map_err(|_| {
+        let late = "its address is not found in time";
+        io::Error::new(ErrorKind::TimedOut, late)
+    })?;
+    let addresses: Vec<SocketAddr> = found?;
+    match addresses.is_empty() {
+        true => Err(AskError::NoAddress),
+        false => Ok(addresses),
+    }
+}
+
+/// A connection to the first of the addresses that takes one. Each has its share of the time.
+fn connect(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
+    let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
+    for (at, address) in addresses.iter().enumerate() {
+        let share = left(until)? / (addresses.len() - at) as u32;
+        match TcpStream::connect_timeout(address, share) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 /// What is said, up to its end; who knows by whom.
@@ -124,6 +188,26 @@ mod tests {
         }
         let other = heard(&b"ERROR\r\n"[..], "ring").unwrap_err().to_string();
         assert_eq!(other, "it is no node of a ring");
+    }
+
+    /// As a name may have an address of each kind, and the node listens at one.
+    #[test]
+    fn all_addresses_are_tried_within_one_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let there = listener.local_addr().unwrap();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let nobody = free.local_addr().unwrap();
+        drop(free);
+        let until = Instant::now() + PATIENCE;
+        let stream = connect(&[nobody, there], until).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), there);
+        let refused = connect(&[nobody, nobody], until).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        let late = connect(&[nobody, there], Instant::now()).unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::TimedOut);
+        let late = addresses("a.name:1", Instant::now()).unwrap_err();
+        let is_late = |error: &io::Error| error.kind() == ErrorKind::TimedOut;
+        assert!(matches!(late, AskError::Unreached(error) if is_late(&error)));
     }
 
     #[test]

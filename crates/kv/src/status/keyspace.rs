@@ -1,6 +1,6 @@
 //! A keyspace: whether one node leads, most of them follow it, and each has what is agreed on.
 
-use super::ask::{AskError, Said, ask_all};
+use super::ask::{AskError, Said, ask_all, ask_line};
 use super::lacks::{Lack, Lacks};
 use super::place::{NAME_MAX, Place};
 use super::text;
@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 /// What is asked.
 const COMMAND: &str = "stats";
+/// What a node alone is asked, too: a read, which most nodes have to agree to, of a key that need
+/// not be there.
+const READ: &str = "mg status";
 /// What nodes are nodes of.
 const KEYSPACE: &str = "keyspace";
 /// How long is waited until each node has what was agreed on when it was asked first: while there
@@ -60,7 +63,21 @@ pub fn look(known: Known<'_>) -> (Vec<String>, bool) {
         thread::sleep(AGAIN);
         views = ask();
     }
-    judge(known, &places, &views, agreed)
+    // One node learns only by and by that others are gone.
+    let unread = match known {
+        Known::Node(at) if views[0].is_ok() => unread(at),
+        _ => None,
+    };
+    judge(known, &places, &views, agreed, unread.as_deref())
+}
+
+/// Why a node cannot read, if so.
+fn unread(at: &str) -> Option<String> {
+    match ask_line(at, READ) {
+        Ok(line) if line == "EN" || line == "HD" => None,
+        Ok(line) => Some(line),
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 fn judge(
@@ -68,6 +85,7 @@ fn judge(
     places: &[Place],
     views: &[Result<View, AskError>],
     agreed: u64,
+    unread: Option<&str>,
 ) -> (Vec<String>, bool) {
     let (mut lacks, mut shown) = (Lacks::default(), Vec::new());
     let mut followers = 0;
@@ -110,6 +128,11 @@ fn judge(
             "no node leads, so nothing is read or written: {} of {nodes} nodes answer, and {most} \
              have to reach each other",
             answered.len()
+        )));
+    } else if let Some(why) = unread {
+        lacks.add(Lack::Unled(format!(
+            "nothing is read here, for which {most} of {nodes} nodes have to reach each other \
+             ({why})"
         )));
     } else if !is_alone && followers < most {
         lacks.add(Lack::Unled(format!(
@@ -302,7 +325,22 @@ mod tests {
     fn judged(views: [Result<View, AskError>; 3]) -> (Vec<String>, bool) {
         let members = members();
         let known = Known::File(&members);
-        judge(known, &known.places(), &views, 9)
+        judge(known, &known.places(), &views, 9, None)
+    }
+
+    /// The others died just now.
+    #[test]
+    fn a_node_that_sees_a_leader_and_cannot_read_is_not_well() {
+        let known = Known::Node("10.0.0.1:1");
+        let views = [view("a", "a", 7, 9)];
+        let judged = |unread| judge(known, &known.places(), &views, 9, unread);
+        let (shown, is_well) = judged(None);
+        assert!(is_well, "{shown:?}");
+        let (shown, is_well) = judged(Some("it takes too long"));
+        let said = "not well: nothing is read here, for which 2 of 3 nodes have to reach each \
+                    other (it takes too long): start those that do not answer";
+        let line = shown.last().unwrap();
+        assert!(!is_well && line.starts_with(said), "{line}");
     }
 
     #[test]

@@ -292,7 +292,7 @@ impl View {
                 add_unknown(said, lacks);
                 continue;
             }
-            let (client, backbone) = (member.at(), member.backbone.to_string());
+            let (client, backbone) = (member.at(), member.place.clone());
             let number = (index + 1).to_string();
             let told = [("client", client), ("backbone", backbone)];
             // The order of a file decides who has copies of whose keys.
@@ -331,6 +331,7 @@ mod tests {
             host: "10.0.0.1".to_owned(),
             port,
             backbone: ([10, 1, 0, 1], port).into(),
+            place: format!("10.1.0.1:{port}"),
         }
     }
 
@@ -463,7 +464,7 @@ mod tests {
         let (line, is_well) = judged(Known::File(&[a.clone(), b.clone()]), both());
         assert!(is_well, "{line}");
         let mut moved = b.clone();
-        moved.backbone.set_port(9);
+        moved.place = "10.1.0.1:9".to_owned();
         let mut readdressed = a.clone();
         readdressed.port = 3;
         for (file, said) in [

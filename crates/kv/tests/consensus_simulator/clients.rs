@@ -70,6 +70,11 @@ impl Clients {
         self.tickets
     }
 
+    /// A ticket for whose answer nobody waits.
+    pub(crate) fn nobodys(&mut self, node: usize) -> Ticket {
+        self.wait(node, Waits::Gone)
+    }
+
     /// A client's next question, for this node.
     pub(crate) fn ask(&mut self, node: usize, random: &mut Random) -> (Ticket, Request) {
         let place = random.below(TEXTS as u64 + 1) as usize;

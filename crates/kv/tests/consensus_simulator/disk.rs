@@ -31,6 +31,8 @@ struct State {
     unsynced: Range<usize>,
     /// It was the process that ended, and not the machine.
     lives_on: bool,
+    /// It says that it has synced, and has not.
+    lies: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -86,7 +88,16 @@ impl SimDisk {
 
     /// It is another disk from now on, with nothing on it.
     pub(crate) fn lose(&self) {
-        *self.0.borrow_mut() = State::default();
+        let mut state = self.0.borrow_mut();
+        *state = State {
+            lies: state.lies,
+            ..State::default()
+        };
+    }
+
+    /// It does not sync what is written from now on, and says so to nobody.
+    pub(crate) fn lie(&self) {
+        self.0.borrow_mut().lies = true;
     }
 
     /// Whether one failed, and the process has not begun again.
@@ -158,6 +169,9 @@ impl Disk for SimDisk {
         match state.operate() {
             Err(Unwritten::Yet(_)) | Ok(()) => {}
             died => return died,
+        }
+        if state.lies {
+            return Ok(());
         }
         let mut written = state.written.clone();
         if std::mem::take(&mut state.sync_fails) {

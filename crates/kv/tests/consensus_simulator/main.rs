@@ -8,16 +8,19 @@
 //! `CONSENSUS_SEEDS=10000 cargo test -p rhythm-kv --test consensus_simulator` runs so many;
 //! `CONSENSUS_FIRST` says from where, and `CONSENSUS_SEED=4711` replays one. What is checked:
 //! every key's history is linearizable (`history.rs`), no lease ends whose holder gave a sign of
-//! life in time, all nodes tell of the same changes, and are the same when all is quiet.
+//! life in time, all nodes tell of the same changes, and are the same when all is quiet. That it finds
+//! mistakes stands in `sabotage.rs`.
 
 mod clients;
 mod disk;
 mod history;
 #[path = "../ring_simulator/random.rs"]
 mod random;
+mod sabotage;
 mod unwanted;
 mod world;
 
+use sabotage::Sabotage;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -31,14 +34,14 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn every_history_is_linearizable_and_all_nodes_agree() {
     if let Some(seed) = number("CONSENSUS_SEED") {
-        println!("{:?}", world::run(seed));
+        println!("{:?}", world::run(seed, Sabotage::None));
         return;
     }
     let first = number("CONSENSUS_FIRST").unwrap_or(0);
     let seeds = number("CONSENSUS_SEEDS").unwrap_or(ENOUGH);
     let mut all = world::Counts::default();
     for seed in first..first + seeds {
-        match catch_unwind(AssertUnwindSafe(|| world::run(seed))) {
+        match catch_unwind(AssertUnwindSafe(|| world::run(seed, Sabotage::None))) {
             Ok(counts) => all.add(&counts),
             Err(panic) => {
                 println!("CONSENSUS_SEED={seed} replays it");

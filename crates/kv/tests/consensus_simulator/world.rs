@@ -10,7 +10,10 @@ pub(crate) use still::holds_a_lease_over_a_standstill;
 use crate::clients::Clients;
 use crate::disk::SimDisk;
 use crate::random::Random;
-use rhythm_kv::consensus::{Change, Effects, EndError, Node, OpenError, Options};
+use crate::sabotage::Sabotage;
+use rhythm_kv::consensus::{
+    Answer, Change, Command, Effects, EndError, Node, OpenError, Options, Outcome, Read, Request,
+};
 use rhythm_net::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -21,6 +24,8 @@ const TROUBLE: Duration = Duration::from_secs(25);
 const QUIET: Duration = Duration::from_secs(25);
 /// Journals are summed up soon.
 const JOURNAL_BYTES: u64 = 600;
+/// Many more events than a run has: a node whose time is always there already makes no end.
+const EVENTS_MAX: u64 = 5_000_000;
 
 /// How often what happened.
 #[derive(Clone, Copy, Debug, Default)]
@@ -140,18 +145,22 @@ struct World {
     changes: BTreeMap<u64, Change>,
     terms: BTreeMap<u64, u64>,
     has_trouble: bool,
+    sabotage: Sabotage,
     counts: Counts,
 }
 
 /// Runs a seed.
-pub(crate) fn run(seed: u64) -> Counts {
+pub(crate) fn run(seed: u64, sabotage: Sabotage) -> Counts {
     let mut random = Random::new(seed);
     let nodes = [1, 3, 3, 3, 5][random.below(5) as usize];
     let (lost, repeated) = (random.below(8), random.below(8));
     let is_slow = random.percent(10);
     let mut world = World::new(nodes, random);
     (world.lost, world.repeated, world.is_slow) = (lost, repeated, is_slow);
-    world.has_trouble = true;
+    (world.has_trouble, world.sabotage) = (true, sabotage);
+    if sabotage == Sabotage::DisksLie {
+        world.seats.iter().for_each(|seat| seat.disk.lie());
+    }
     for client in 0..4 {
         world.after(Duration::from_secs(1), Event::Client { client });
     }
@@ -183,6 +192,7 @@ impl World {
             changes: BTreeMap::new(),
             terms: BTreeMap::new(),
             has_trouble: false,
+            sabotage: Sabotage::None,
             counts: Counts::default(),
             random,
         };
@@ -203,6 +213,7 @@ impl World {
 
     fn after(&mut self, wait: Duration, event: Event) {
         self.count += 1;
+        assert!(self.count < EVENTS_MAX, "it makes no end: {event:?}");
         let at = self.now + wait;
         self.events.push(Reverse((at, self.count, event)));
     }
@@ -282,6 +293,14 @@ impl World {
         self.counts.unsynced += u64::from(seat.disk.has_failed());
         let (journal, is_torn) = seat.disk.crash(&mut self.random);
         self.counts.torn += u64::from(is_torn);
+        let forgets = self.sabotage == Sabotage::Forgets && seat.life > 0;
+        let journal = match forgets && self.random.percent(20) {
+            true => {
+                seat.disk.lose();
+                Vec::new()
+            }
+            false => journal,
+        };
         seat.life += 1;
         seat.leaves = None;
         // What it executes again was told of before.
@@ -338,6 +357,10 @@ impl World {
             self.send(at, to as usize - 1, frame);
         }
         for (ticket, answer) in effects.answers {
+            let answer = match answer {
+                Answer::PerhapsDone if self.sabotage == Sabotage::DeniesAll => Answer::NothingDone,
+                answer => answer,
+            };
             self.clients
                 .answered(ticket, answer, self.now, &mut self.counts);
         }
@@ -401,7 +424,24 @@ impl World {
                 0 => self.clients.hold(at, random, self.now),
                 _ => self.clients.ask(at, random),
             };
-            node.ask(ticket, request, self.now);
+            let answered = match (self.sabotage, &request) {
+                (Sabotage::ReadsAlone, Request::Read(Read::Item(key))) => {
+                    Some(Answer::Item(node.keyspace().get(key).cloned()))
+                }
+                (Sabotage::DropsRenewals, Request::Change(Command::Renew { lease })) => {
+                    Some(Answer::Done(Outcome::Alive(*lease)))
+                }
+                _ => None,
+            };
+            if let Some(answer) = answered {
+                (self.clients).answered(ticket, answer, self.now, &mut self.counts);
+            } else {
+                let again = (self.sabotage == Sabotage::DoesTwice).then(|| request.clone());
+                node.ask(ticket, request, self.now);
+                if let Some(request) = again {
+                    node.ask(self.clients.nobodys(at), request, self.now);
+                }
+            }
             if random.percent(10)
                 && let Some(ticket) = self.clients.leave(at)
             {

@@ -1,6 +1,7 @@
 //! One node with its store and a worker, as a server has them, but for threads and sockets.
 
 use crate::network;
+use crate::sabotage::{self, Sabotage};
 use rhythm_kv::ring::ether::{Came, Ether};
 use rhythm_kv::ring::{Effects, Execute, Local, Node, Options, Ticket, View, Written};
 use rhythm_kv::ring::{Placement, Road, Roster, Scheme, Terms, Unanswered};
@@ -49,6 +50,7 @@ pub(crate) struct Live {
     is_acked: bool,
     is_chain: bool,
     pub(crate) is_leaving: bool,
+    pub(crate) sabotage: Sabotage,
 }
 
 /// What becomes of a client's command: its number, and the answer, or why there is none.
@@ -157,6 +159,7 @@ impl Live {
             is_acked: options.acked,
             is_chain: options.scheme == Scheme::Chain,
             is_leaving: false,
+            sabotage: Sabotage::None,
         }
     }
 
@@ -186,7 +189,9 @@ impl Live {
         for (client, op, number) in ops {
             let range = self.view.placement().range(key(*number).as_bytes());
             let goes_on = self.forwarded.values().any(|other| *other == range);
-            let may_read = *op == Op::Get && self.view.may_read_copy(range, now);
+            let may_read_copy =
+                self.view.may_read_copy(range, now) || self.sabotage == Sabotage::ReadsAnyCopy;
+            let may_read = *op == Op::Get && may_read_copy;
             let is_elsewhere = self.view.is_elsewhere(range, || now);
             let server = Road::to_server(range);
             let reading = Road {
@@ -227,7 +232,12 @@ impl Live {
                     number: self.tickets + 1,
                 });
             }
-            let answer = execute(*op, *number, second, &mut self.store.pin(), &mut written);
+            let mut nowhere = Written::default();
+            let written = match self.sabotage {
+                Sabotage::ForgetsWrites if self.tickets.is_multiple_of(8) => &mut nowhere,
+                _ => &mut written,
+            };
+            let answer = execute(*op, *number, second, &mut self.store.pin(), written);
             if self.is_chain && is_elsewhere {
                 done.push((*client, Ok(answer)));
                 continue;
@@ -271,6 +281,7 @@ impl Live {
 
     fn hand(&mut self, written: &mut Written, batch: &mut Vec<(usize, Answer)>, d: &mut Vec<Done>) {
         let written = std::mem::take(written);
+        let awaits_copies = self.is_acked && self.sabotage != Sabotage::AnswersAtOnce;
         // What the head of a chain shows is to be confirmed.
         let is_awaited = self.is_chain && !batch.is_empty();
         if written.is_empty() && !is_awaited {
@@ -284,12 +295,12 @@ impl Live {
         };
         self.handed.push_back(Handed::Written(ticket, written));
         for (client, answer) in batch.drain(..) {
-            match self.is_acked {
+            match awaits_copies {
                 // One ticket for all: the clients of a batch are numbered one after the other.
                 true => drop(self.waiting.insert(self.tickets, (client, answer))),
                 false => d.push((client, Ok(answer))),
             }
-            if self.is_acked {
+            if awaits_copies {
                 self.tickets += 1;
             }
         }
@@ -344,7 +355,11 @@ impl Live {
 
     /// What is on its way to other nodes, each frame or piece by itself.
     pub(crate) fn outbound(&mut self, effects: &mut Effects, now: Time) -> Vec<(usize, Vec<u8>)> {
-        let all = std::mem::take(&mut effects.frames).into_iter().enumerate();
+        let sabotage = self.sabotage;
+        let all = std::mem::take(&mut effects.frames).into_iter();
+        let all = all
+            .map(move |bytes| sabotage::said(sabotage, bytes))
+            .enumerate();
         let Some(ether) = &mut self.ether else {
             let each = |(to, bytes): (usize, Vec<u8>)| {
                 let frames = network::frames(&bytes).into_iter();
@@ -389,13 +404,18 @@ impl Live {
             self.run(&first, now, effects);
         }
         if let Some(fence) = effects.fence.take() {
-            self.handed.push_back(Handed::Fenced(fence));
+            match self.sabotage {
+                Sabotage::FencesAtOnce => self.handed.push_front(Handed::Fenced(fence)),
+                _ => self.handed.push_back(Handed::Fenced(fence)),
+            }
         }
         self.node.flush(now, effects);
         let mut done = Vec::new();
         let released = effects.released.drain(..).map(|ticket| (ticket, true));
         let broken = effects.broken.drain(..).map(|ticket| (ticket, false));
+        let hides_losses = self.sabotage == Sabotage::HidesLosses;
         for (ticket, is_released) in released.chain(broken) {
+            let is_released = is_released || hides_losses;
             // Those of the same batch have the numbers that follow, up to the next ticket.
             let mut number = ticket.number;
             while let Some((client, answer)) = self.waiting.remove(&number) {

@@ -6,12 +6,13 @@
 //!
 //! `RING_SEEDS=10000 cargo test -p rhythm-kv --test ring_simulator` runs so many; `RING_FIRST`
 //! says from where, and `RING_SEED=4711` replays one. What is checked of the histories stands in
-//! `history.rs`.
+//! `history.rs`; that it finds mistakes, in `sabotage.rs`.
 
 mod burst;
 mod catch_up;
 mod chain;
 mod cluster;
+mod concurrent;
 mod crowded;
 mod cut_off;
 mod deaf;
@@ -30,6 +31,7 @@ mod outage;
 mod paused;
 mod random;
 mod refused;
+mod sabotage;
 mod sent_anew;
 mod slow;
 mod stall;
@@ -39,6 +41,7 @@ mod together;
 mod told;
 mod world;
 
+use sabotage::Sabotage;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 fn number(name: &str) -> Option<u64> {
@@ -48,14 +51,14 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn no_acknowledged_write_is_lost_and_all_replicas_become_the_same() {
     if let Some(seed) = number("RING_SEED") {
-        println!("{:?}", world::run(seed));
+        println!("{:?}", world::run(seed, Sabotage::None));
         return;
     }
     let first = number("RING_FIRST").unwrap_or(0);
     let seeds = number("RING_SEEDS").unwrap_or(60);
     let mut all = world::Counts::default();
     for seed in first..first + seeds {
-        match catch_unwind(AssertUnwindSafe(|| world::run(seed))) {
+        match catch_unwind(AssertUnwindSafe(|| world::run(seed, Sabotage::None))) {
             Ok(counts) => all.add(&counts),
             Err(panic) => {
                 println!("RING_SEED={seed} replays it");

@@ -41,6 +41,9 @@ pub(crate) struct Ring {
     pub(crate) done: Vec<Done>,
 }
 
+/// How long all of it lasts at most, in milliseconds.
+const LASTS_MAX: u64 = 300_000;
+
 /// In the life of a node that begins at first, by its clock.
 const FIRST: u64 = 1_000_000_000;
 
@@ -240,7 +243,10 @@ impl Ring {
 
     /// So many milliseconds pass, in which one of them may stand still. In each step `check` is
     /// shown the nodes.
+    #[track_caller]
     pub(crate) fn pass(&mut self, time: u64, still: Option<usize>, check: impl Fn(&[Live])) {
+        // Who waits for something that does not come about would wait for ever.
+        assert!(self.now < LASTS_MAX, "it does not come about");
         for _ in 0..time / STEP {
             self.now += STEP;
             self.renew();

@@ -10,6 +10,7 @@ use crate::history::{History, Write};
 use crate::leases::Leases;
 use crate::network::{self, Weather};
 use crate::random::Random;
+use crate::sabotage::Sabotage;
 use flushes::Flushing;
 use rhythm_kv::ring::{
     Effects, Elsewhere, Lease, Options, Placement, Roster, SESSIONS, Scheme, Unanswered,
@@ -26,6 +27,8 @@ const WHOLE_WITHIN: u64 = 30_000_000;
 const LEAVES_WITHIN: u64 = 10_000_000;
 /// When all others hear one that begins, unless two do not hear each other for long.
 const HEARD_WITHIN: u64 = 2_000_000;
+/// Many more events than a run has: a node whose time is always there already makes no end.
+const EVENTS_MAX: u64 = 20_000_000;
 
 /// What happened in a run, or in several.
 #[derive(Debug, Default)]
@@ -179,11 +182,12 @@ struct World {
     lost_at: u64,
     counts: Counts,
     trace: bool,
+    sabotage: Sabotage,
     /// The key that `RING_KEY` names, and what each node has of it.
     traced: Option<(usize, Vec<Option<u64>>)>,
 }
 
-pub(crate) fn run(seed: u64) -> Counts {
+pub(crate) fn run(seed: u64, sabotage: Sabotage) -> Counts {
     let mut random = Random::new(seed);
     let count = 2 + random.below(4) as usize;
     let names: Vec<String> = (0..count).map(|node| format!("node-{node}")).collect();
@@ -275,6 +279,7 @@ pub(crate) fn run(seed: u64) -> Counts {
             ..Counts::default()
         },
         trace: std::env::var_os("RING_TRACE").is_some(),
+        sabotage,
         traced: crate::number("RING_KEY").map(|key| (key as usize, Vec::new())),
         random,
     };
@@ -296,6 +301,7 @@ pub(crate) fn run(seed: u64) -> Counts {
 impl World {
     fn push(&mut self, after: u64, event: Event) {
         self.number += 1;
+        assert!(self.number < EVENTS_MAX, "it makes no end: {event:?}");
         let at = self.now + after;
         self.queue.push(Reverse((at, self.number, event)));
     }
@@ -398,6 +404,7 @@ impl World {
                     let ether = self.ether;
                     let mut live =
                         Live::new(placement, &roster, node, options, session, ether, now);
+                    live.sabotage = self.sabotage;
                     if let Some((number, _)) = lease {
                         let lease = self.lease(node, number, asked);
                         live.node.renewed(lease, now, &mut Effects::default());

@@ -31,6 +31,7 @@ fn pair_with(scheme: Scheme, elsewhere: Elsewhere) -> ([Running; 2], [u16; 2]) {
                 host: "127.0.0.1".to_owned(),
                 port: backbone.port(),
                 backbone: *backbone,
+                place: backbone.to_string(),
             };
             (node, member)
         })

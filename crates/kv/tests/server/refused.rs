@@ -20,6 +20,7 @@ fn node(places: &[SocketAddr], me: usize, at: SocketAddr) -> Running {
                 host: "127.0.0.1".to_owned(),
                 port: backbone.port(),
                 backbone: *backbone,
+                place: backbone.to_string(),
             };
             (node, member)
         })

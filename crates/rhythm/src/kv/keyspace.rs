@@ -191,11 +191,6 @@ fn checked(nodes: &[Node]) -> Result<Vec<Member>> {
         };
         let client = found("client", |client| place(client).map(drop), &node.client)?;
         let backbone = found("backbone", check_backbone, &node.backbone)?;
-        // A name is the same for all nodes, though each may find it elsewhere.
-        let told = match node.backbone.text.parse::<SocketAddr>() {
-            Ok(address) => address.to_string(),
-            Err(_) => node.backbone.text.clone(),
-        };
         ensure!(
             client != backbone,
             "line {}: the backbone of {name} is {backbone}, where its client is, too: give each a \
@@ -218,7 +213,7 @@ fn checked(nodes: &[Node]) -> Result<Vec<Member>> {
             name: name.clone(),
             client,
             backbone,
-            place: told,
+            place: node.backbone.as_told(),
         });
     }
     check_reach(

@@ -15,6 +15,7 @@ use crate::output::print_line;
 use crate::{allocator, logs};
 use anyhow::{Context, Result, ensure};
 pub(crate) use args::Args;
+use rhythm_kv::registration::RegistrationError;
 use rhythm_kv::server::{self, Address, BindError, Handle, Server, ServerError};
 use rhythm_net::resource;
 use rhythm_net::signal::{self, Signal};
@@ -57,6 +58,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let users = users.map(|file| users_reader(file, Arc::clone(&started)));
     let users = users.transpose().context("cannot start a thread")?;
     let is_told = Arc::new(AtomicBool::new(false));
+    // Whether it may be registered with etcd, or has ended without: who asks first decides.
+    let registers = Arc::new(OnceLock::new());
     let end = {
         let is_told = Arc::clone(&is_told);
         move |graceful| {
@@ -65,7 +68,12 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             let _ = ending.send(graceful);
         }
     };
-    let on_signal = on_signal(end, users, Arc::clone(&started), args.ring.is_some());
+    let in_ring = args.ring.is_some();
+    let has_nothing = {
+        let (started, registers) = (Arc::clone(&started), Arc::clone(&registers));
+        move || in_ring && started.get().is_none() && !*registers.get_or_init(|| false)
+    };
+    let on_signal = on_signal(end, users, has_nothing);
     let _watch = signal::watch(on_signal).context("cannot watch for signals")?;
     logs::start(args.log_format)?;
     if args.verbose > 0 {
@@ -86,12 +94,15 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     allocator::give_back().context("cannot start a thread")?;
     let mut settings = settings;
     settings.open_files = open_files;
-    let in_ring = args.ring.is_some();
     let is_told = move || is_told.load(Ordering::Acquire);
-    let server = Server::start_unless(settings, is_told, move |graceful| {
+    let may_register = || *registers.get_or_init(|| true) && !is_told();
+    let server = Server::start_unless(settings, &is_told, may_register, move |graceful| {
         // As above.
         let _ = by_client.send(graceful);
     });
+    if let Err(ServerError::Register(RegistrationError::Ended)) = server {
+        return Ok(ExitCode::SUCCESS);
+    }
     let server = server.map_err(|error| {
         let is_told = in_ring && args.listen.is_empty();
         // What the other nodes are told of it.
@@ -183,20 +194,18 @@ fn obey(endings: Receiver<bool>, handle: Handle) -> Result<()> {
     Ok(())
 }
 
-/// What signals do, before the server is `started` and from then on. Nothing that waits is done on
-/// their thread: a stop works whatever else hangs. A node `in_ring` that is to end before has
-/// nothing to leave, and is not waited for, as it may wait for long; without a ring there may be
-/// items of a memory file at hand, which are left in order.
+/// What signals do, before the server is started and from then on. Nothing that waits is done on
+/// their thread: a stop works whatever else hangs. A node of a ring that is to end before
+/// `has_nothing` to leave, and is not waited for, as it may wait for long, unless etcd may know of
+/// it: others would wait for it as long as its lease lasts. Without a ring there may be items of a
+/// memory file at hand, which are left in order.
 fn on_signal(
     end: impl Fn(bool),
     users: Option<SyncSender<()>>,
-    started: Arc<OnceLock<Handle>>,
-    in_ring: bool,
+    has_nothing: impl Fn() -> bool,
 ) -> impl FnMut(Signal) {
     move |signal| match signal {
-        Signal::Terminate | Signal::Interrupt | Signal::User1
-            if in_ring && started.get().is_none() =>
-        {
+        Signal::Terminate | Signal::Interrupt | Signal::User1 if has_nothing() => {
             logs::finish();
             std::process::exit(0);
         }

@@ -21,6 +21,17 @@ pub(super) struct Text {
     pub(super) line: usize,
 }
 
+impl Text {
+    /// A place as all nodes are told it, however they write it: a name is the same for all, though
+    /// each may find it elsewhere.
+    pub(super) fn as_told(&self) -> String {
+        match self.text.parse::<SocketAddr>() {
+            Ok(address) => address.to_string(),
+            Err(_) => self.text.clone(),
+        }
+    }
+}
+
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

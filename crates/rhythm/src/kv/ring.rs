@@ -76,6 +76,7 @@ fn checked(nodes: &[Node]) -> Result<Vec<Member>> {
             host,
             port,
             backbone,
+            place: node.backbone.as_told(),
         });
     }
     ensure!(
@@ -178,6 +179,7 @@ fn candidate(place: &str, node: &str, args: &Args) -> Result<Candidate> {
             host,
             port,
             backbone,
+            place: backbone.to_string(),
         },
         lease: args.lease.unwrap_or(LEASE).into(),
         scheme: args.scheme,

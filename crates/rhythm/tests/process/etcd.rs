@@ -10,10 +10,13 @@ use crate::ring::{self, ACKED, ASYNC, Harm, Ring, served_again, under_load};
 use crate::server::{Client, NEVER};
 use rhythm_etcd::testing::Members;
 use rustix::process::Signal;
+use std::io::{Read, Write};
 use std::iter;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// One of a member, which ends with this.
@@ -57,6 +60,100 @@ impl Etcd {
 
     fn place(&self) -> String {
         format!("etcd://{}", self.0.place("ring"))
+    }
+}
+
+/// Stands between a node and etcd. When the node puts something there, it does not hear that it is
+/// done until that is let through.
+struct Between {
+    at: SocketAddr,
+    state: Arc<Held>,
+    accepts: Option<JoinHandle<()>>,
+}
+
+/// What of it is so by now.
+#[derive(Default)]
+struct Held {
+    has_put: AtomicBool,
+    is_through: AtomicBool,
+    has_ended: AtomicBool,
+}
+
+impl Between {
+    fn start(etcd: SocketAddr) -> Between {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let at = listener.local_addr().expect("it has one");
+        let state = Arc::new(Held::default());
+        let held = Arc::clone(&state);
+        let accept = move || {
+            for node in listener.incoming() {
+                if held.has_ended.load(Ordering::Acquire) {
+                    return;
+                }
+                let node = node.expect("somebody connects");
+                let etcd = TcpStream::connect(etcd).expect("it is there");
+                let [asks, answers] = [&node, &etcd].map(|one| one.try_clone().expect("room"));
+                let [of_asks, of_answers] = [(); 2].map(|()| Arc::clone(&held));
+                // Each ends when who is read from does.
+                thread::spawn(move || of_asks.pass(asks, etcd, true));
+                thread::spawn(move || of_answers.pass(answers, node, false));
+            }
+        };
+        Between {
+            at,
+            state,
+            accepts: Some(thread::spawn(accept)),
+        }
+    }
+
+    fn until_put(&self) {
+        let start = Instant::now();
+        while !self.state.has_put.load(Ordering::Acquire) {
+            assert!(start.elapsed() < NEVER, "nothing is put");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn let_through(&self) {
+        self.state.is_through.store(true, Ordering::Release);
+    }
+}
+
+impl Held {
+    fn pass(&self, mut from: TcpStream, mut to: TcpStream, is_asked: bool) {
+        let (mut said, mut bytes) = (Vec::new(), [0; 4096]);
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            if is_asked {
+                said.extend_from_slice(&bytes[..count]);
+                if String::from_utf8_lossy(&said).contains("request_put") {
+                    self.has_put.store(true, Ordering::Release);
+                }
+            }
+            let is_held = || {
+                let is_through = self.is_through.load(Ordering::Acquire);
+                !is_asked && self.has_put.load(Ordering::Acquire) && !is_through
+            };
+            while is_held() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        // Who is gone is gone for the other.
+        let _ = to.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+impl Drop for Between {
+    fn drop(&mut self) {
+        self.let_through();
+        self.state.has_ended.store(true, Ordering::Release);
+        // It sees that when somebody comes.
+        let _ = TcpStream::connect(self.at);
+        if let Some(accepts) = self.accepts.take() {
+            let _ = accepts.join();
+        }
     }
 }
 
@@ -225,6 +322,22 @@ fn a_node_is_removed_and_another_takes_its_share() {
     let added = ring.tool("add", &["d", "h:1", "127.0.0.1:1"]);
     let said = String::from_utf8_lossy(&added.stderr).into_owned();
     assert!(said.contains("a node adds itself"), "{said}");
+}
+
+/// The others would count on it as long as its lease lasts.
+#[test]
+fn a_node_that_is_told_to_end_while_it_registers_is_known_no_more() {
+    let etcd = Etcd::start("kv-etcd-told");
+    let between = Between::start(etcd.0.client(0));
+    let place = format!("etcd://{}/ring", between.at);
+    let mut ring = Ring::of_etcd("kv-etcd-told", place, ACKED);
+    ring.begin(0);
+    between.until_put();
+    ring.signal(0, Signal::TERM);
+    thread::sleep(Duration::from_millis(100));
+    between.let_through();
+    ring.ended(0);
+    assert_eq!(etcd.nodes(), [""; 0]);
 }
 
 /// Who waits for that before he takes the next machine down would take what the ring has with it.

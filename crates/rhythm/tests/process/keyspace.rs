@@ -412,4 +412,10 @@ fn status_tells_who_leads_and_whether_a_node_may_be_ended() {
         !is_well && said.contains("there is no file nofile.toml"),
         "{said}"
     );
+    // Two died just now: the third, which led, has not seen it yet.
+    let leader = nodes.leader();
+    nodes.kill((leader + 1) % 3);
+    nodes.kill((leader + 2) % 3);
+    let (is_well, said) = status(Path::new(&nodes.clients[leader].to_string()));
+    assert!(!is_well && said.contains("not well: no"), "{said}");
 }

@@ -29,7 +29,8 @@ pub enum FolderError {
     /// It is empty, and not to be begun.
     #[error(
         "{0}: there is no journal. A node that begins anew has forgotten what it confirmed: only \
-         if none of the nodes ever ran, or this one never did, say --begin"
+         if none of the nodes ever ran, or this one never did, say --begin. Where it ran, what it \
+         confirmed to others is lost, so it is to be replaced (docs/kv-keyspace.md)"
     )]
     Empty(PathBuf),
     /// Its journal has nothing in it, and had: it gets its name when the first record is in it.
@@ -69,8 +70,9 @@ impl Folder {
     /// Where it is in use, or begun though it may not be, or not though it has to be.
     pub fn open(path: &Path, begin: bool) -> Result<(Folder, Vec<u8>), FolderError> {
         let failed = |error| FolderError::System(path.to_owned(), error);
+        let syncs = Arc::new(SyncTimes::default());
         if begin {
-            fs::create_dir_all(path).map_err(failed)?;
+            make(path, &syncs).map_err(failed)?;
         }
         let lock = match File::create(path.join("lock")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !begin => {
@@ -112,7 +114,7 @@ impl Folder {
             journal,
             end: bytes.len() as u64,
             taken: 0,
-            syncs: Arc::default(),
+            syncs,
             _lock: lock,
         };
         Ok((folder, bytes))
@@ -122,6 +124,31 @@ impl Folder {
     pub(in crate::consensus) fn sync_times(&self) -> Arc<SyncTimes> {
         Arc::clone(&self.syncs)
     }
+}
+
+/// Makes a folder, with those above it that are not there, so that it is there when the machine was
+/// without power, too: what is in it is synced with it alone.
+fn make(path: &Path, syncs: &SyncTimes) -> io::Result<()> {
+    let is_new = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let new: Vec<&Path> = path.ancestors().take_while(is_new).collect();
+    fs::create_dir_all(path)?;
+    for folder in new {
+        let above = folder
+            .parent()
+            .filter(|above| !above.as_os_str().is_empty());
+        let above = File::open(above.unwrap_or(Path::new(".")))?;
+        timed(syncs, || above.sync_all())?;
+    }
+    Ok(())
+}
+
+/// Records how long it takes.
+fn timed(times: &SyncTimes, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let start = clock::monotonic();
+    let synced = sync();
+    let took = clock::monotonic().since(start);
+    times.record(took.as_nanos() as u64, 1);
+    synced
 }
 
 impl Folder {
@@ -144,7 +171,7 @@ impl Folder {
         let options = options.read(true).write(true).create(true).truncate(true);
         let mut file = options.open(self.path.join("journal.new"))?;
         file.write_all(bytes)?;
-        self.timed(|| file.sync_all())?;
+        timed(&self.syncs, || file.sync_all())?;
         Ok(file)
     }
 
@@ -152,16 +179,7 @@ impl Folder {
     fn try_name(&self) -> io::Result<()> {
         fs::rename(self.path.join("journal.new"), self.path.join("journal"))?;
         let folder = File::open(&self.path)?;
-        self.timed(|| folder.sync_all())
-    }
-
-    /// Records how long it takes.
-    fn timed(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        let start = clock::monotonic();
-        let synced = sync();
-        let took = clock::monotonic().since(start);
-        self.syncs.record(took.as_nanos() as u64, 1);
-        synced
+        timed(&self.syncs, || folder.sync_all())
     }
 }
 
@@ -171,7 +189,7 @@ impl Disk for Folder {
     }
 
     fn sync(&mut self) -> Result<(), Unwritten> {
-        let synced = self.timed(|| self.journal.sync_data());
+        let synced = timed(&self.syncs, || self.journal.sync_data());
         synced.map_err(Unwritten::Ever)
     }
 

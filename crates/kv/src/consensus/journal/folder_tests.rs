@@ -62,3 +62,18 @@ fn an_empty_journal_has_lost_what_was_in_it() {
     assert!(matches!(opened, Err(FolderError::Emptied(_))));
     fs::remove_dir_all(path).unwrap();
 }
+
+/// Those above it that are new are on the disk before anything is confirmed.
+#[test]
+fn what_a_new_folder_lies_in_is_synced() {
+    let above = path("above");
+    let path = above.join("keyspace").join("a");
+    let (folder, _) = Folder::open(&path, true).unwrap();
+    assert!(folder.sync_times().sum() > 0);
+    drop(folder);
+    // They are there.
+    let (folder, _) = Folder::open(&path, true).unwrap();
+    assert_eq!(folder.sync_times().sum(), 0);
+    drop(folder);
+    fs::remove_dir_all(above).unwrap();
+}

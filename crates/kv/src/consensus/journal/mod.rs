@@ -20,7 +20,7 @@ pub use folder::{Folder, FolderError};
 pub(super) use log::Log;
 
 use super::wire;
-use super::wire::bytes::{Put, Taker};
+use crate::bytes::{Put, Reader};
 use raft::eraftpb::{ConfState, Entry, HardState};
 use records::{Form, Records, fill};
 use std::io;
@@ -290,28 +290,28 @@ fn life(life: u64) -> Vec<u8> {
 impl Recovered {
     /// Takes what a record says; nothing: it cannot have been written so.
     fn take(&mut self, said: &[u8], is_first: bool) -> Option<()> {
-        let mut taker = Taker(said);
-        let kind = taker.u8()?;
+        let mut reader = Reader(said);
+        let kind = reader.u8()?;
         if is_first != (kind == BASE) {
             return None;
         }
         match kind {
             APPEND => {
-                self.log.state = wire::take_state(&mut taker)?;
-                self.log.append(&wire::take_entries(&mut taker)?);
+                self.log.state = wire::take_state(&mut reader)?;
+                self.log.append(&wire::take_entries(&mut reader)?);
             }
-            LIFE => self.life = taker.u64()?,
+            LIFE => self.life = reader.u64()?,
             FORGOTTEN => self.has_forgotten = true,
             BASE => {
-                self.life = taker.u64()?;
-                self.log.state = wire::take_state(&mut taker)?;
-                self.log.snapshot = wire::take_snapshot(&mut taker, &self.log.voters)?;
-                self.log.before = (taker.u64()?, taker.u64()?);
-                self.log.entries = wire::take_entries(&mut taker)?;
+                self.life = reader.u64()?;
+                self.log.state = wire::take_state(&mut reader)?;
+                self.log.snapshot = wire::take_snapshot(&mut reader, &self.log.voters)?;
+                self.log.before = (reader.u64()?, reader.u64()?);
+                self.log.entries = wire::take_entries(&mut reader)?;
             }
             _ => return None,
         }
-        taker.0.is_empty().then_some(())
+        reader.0.is_empty().then_some(())
     }
 }
 

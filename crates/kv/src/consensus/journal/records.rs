@@ -13,8 +13,8 @@
 //! In journals of before, which are read and not added to, records lay back to back, and heads had
 //! no checksum.
 
+use crate::bytes::{Put, Reader};
 use crate::checksum::checksum;
-use crate::consensus::wire::bytes::{Put, Taker};
 use memchr::memmem;
 
 /// What disks and file systems write as a whole, or in whole parts.
@@ -102,14 +102,14 @@ impl Records {
 
     /// The head that these bytes begin with.
     fn head(&self, bytes: &[u8]) -> Option<Head> {
-        let mut taker = Taker(bytes);
-        if taker.slice(MAGIC.len())? != MAGIC {
+        let mut reader = Reader(bytes);
+        if reader.take(MAGIC.len())? != MAGIC {
             return None;
         }
         let head = Head {
-            length: taker.u32()? as usize,
-            number: taker.u64()?,
-            sum: taker.u64()?,
+            length: reader.u32()? as usize,
+            number: reader.u64()?,
+            sum: reader.u64()?,
             bytes: match self.form {
                 Form::Packed => PACKED_HEAD,
                 Form::Blocks => HEAD,
@@ -117,7 +117,7 @@ impl Records {
         };
         let is_whole = match self.form {
             Form::Packed => true,
-            Form::Blocks => taker.u64()? == self.head_sum(&bytes[..PACKED_HEAD]),
+            Form::Blocks => reader.u64()? == self.head_sum(&bytes[..PACKED_HEAD]),
         };
         is_whole.then_some(head)
     }

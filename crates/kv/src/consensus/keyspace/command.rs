@@ -1,6 +1,6 @@
 //! What clients want changed, what comes of it, and the batches in which commands are in the log.
 
-use crate::consensus::wire::bytes::{Put, Taker};
+use crate::bytes::{Put, Reader};
 use crate::wire::Mode;
 
 /// A change of the keyspace, executed by every node in the order of the log.
@@ -125,9 +125,9 @@ fn put_option(out: &mut Vec<u8>, number: Option<u64>) {
     out.put_u64(number.unwrap_or(0));
 }
 
-fn take_option(taker: &mut Taker<'_>) -> Option<Option<u64>> {
-    let is_some = taker.bool()?;
-    let number = taker.u64()?;
+fn take_option(reader: &mut Reader<'_>) -> Option<Option<u64>> {
+    let is_some = reader.bool()?;
+    let number = reader.u64()?;
     Some(is_some.then_some(number))
 }
 
@@ -186,35 +186,35 @@ impl Command {
         }
     }
 
-    fn decode(taker: &mut Taker<'_>) -> Option<Command> {
-        Some(match taker.u8()? {
+    fn decode(reader: &mut Reader<'_>) -> Option<Command> {
+        Some(match reader.u8()? {
             0 => {
-                let (mode, demands) = *MODES.get(usize::from(taker.u8()?))?;
+                let (mode, demands) = *MODES.get(usize::from(reader.u8()?))?;
                 Command::Store {
                     mode,
-                    key: taker.bytes()?.to_vec(),
-                    flags: taker.u32()?,
-                    value: taker.bytes()?.to_vec(),
-                    cas: taker.u64().map(|cas| if demands { cas } else { 0 })?,
-                    lease: take_option(taker)?,
+                    key: reader.bytes()?.to_vec(),
+                    flags: reader.u32()?,
+                    value: reader.bytes()?.to_vec(),
+                    cas: reader.u64().map(|cas| if demands { cas } else { 0 })?,
+                    lease: take_option(reader)?,
                 }
             }
             1 => Command::Delete {
-                key: taker.bytes()?.to_vec(),
-                cas: take_option(taker)?,
+                key: reader.bytes()?.to_vec(),
+                cas: take_option(reader)?,
             },
             2 => Command::Arithmetic {
-                up: taker.bool()?,
-                key: taker.bytes()?.to_vec(),
-                delta: taker.u64()?,
+                up: reader.bool()?,
+                key: reader.bytes()?.to_vec(),
+                delta: reader.u64()?,
             },
-            3 => Command::Open { ttl: taker.u64()? },
+            3 => Command::Open { ttl: reader.u64()? },
             4 => Command::Renew {
-                lease: taker.u64()?,
+                lease: reader.u64()?,
             },
             5 => Command::End {
-                lease: taker.u64()?,
-                renewals: take_option(taker)?,
+                lease: reader.u64()?,
+                renewals: take_option(reader)?,
             },
             _ => return None,
         })
@@ -235,13 +235,13 @@ impl Batch {
     }
 
     pub(in crate::consensus) fn decode(bytes: &[u8]) -> Option<Batch> {
-        let mut taker = Taker(bytes);
-        let origin = taker.u64()?;
-        let number = (taker.u64()?, taker.u64()?);
-        let count = taker.u32()?;
-        let commands = (0..count).map(|_| Command::decode(&mut taker));
+        let mut reader = Reader(bytes);
+        let origin = reader.u64()?;
+        let number = (reader.u64()?, reader.u64()?);
+        let count = reader.u32()?;
+        let commands = (0..count).map(|_| Command::decode(&mut reader));
         let commands = commands.collect::<Option<_>>()?;
-        taker.0.is_empty().then_some(Batch {
+        reader.0.is_empty().then_some(Batch {
             origin,
             number,
             commands,
@@ -309,9 +309,9 @@ mod tests {
         };
         let mut bytes = Vec::new();
         append(9).encode(&mut bytes);
-        assert_eq!(Command::decode(&mut Taker(&bytes)), Some(append(9)));
+        assert_eq!(Command::decode(&mut Reader(&bytes)), Some(append(9)));
         // The number that both had.
         bytes[1] = 3;
-        assert_eq!(Command::decode(&mut Taker(&bytes)), Some(append(0)));
+        assert_eq!(Command::decode(&mut Reader(&bytes)), Some(append(0)));
     }
 }

@@ -9,7 +9,7 @@ mod command;
 pub(super) use command::Batch;
 pub use command::{Command, Outcome};
 
-use super::wire::bytes::{Put, Taker};
+use crate::bytes::{Put, Reader};
 use crate::wire::{Mode, number};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -318,30 +318,30 @@ impl Keyspace {
 
     /// The inverse; `None`: it is no snapshot, or one of another version.
     pub(super) fn from_snapshot(bytes: &[u8]) -> Option<Keyspace> {
-        let mut taker = Taker(bytes);
-        if taker.u8()? != VERSION {
+        let mut reader = Reader(bytes);
+        if reader.u8()? != VERSION {
             return None;
         }
         let mut keyspace = Keyspace {
-            revision: taker.u64()?,
+            revision: reader.u64()?,
             ..Keyspace::default()
         };
-        for _ in 0..taker.u32()? {
-            let number = taker.u64()?;
-            let (ttl, renewals) = (taker.u64()?, taker.u64()?);
+        for _ in 0..reader.u32()? {
+            let number = reader.u64()?;
+            let (ttl, renewals) = (reader.u64()?, reader.u64()?);
             keyspace.leases.insert(number, Lease { ttl, renewals });
         }
-        for _ in 0..taker.u32()? {
-            let (origin, number) = (taker.u64()?, (taker.u64()?, taker.u64()?));
+        for _ in 0..reader.u32()? {
+            let (origin, number) = (reader.u64()?, (reader.u64()?, reader.u64()?));
             keyspace.batches.insert(origin, number);
         }
-        for _ in 0..taker.u32()? {
-            let key = taker.bytes()?.to_vec();
+        for _ in 0..reader.u32()? {
+            let key = reader.bytes()?.to_vec();
             let item = Item {
-                flags: taker.u32()?,
-                value: taker.bytes()?.into(),
-                revision: taker.u64()?,
-                lease: Some(taker.u64()?).filter(|lease| *lease > 0),
+                flags: reader.u32()?,
+                value: reader.bytes()?.into(),
+                revision: reader.u64()?,
+                lease: Some(reader.u64()?).filter(|lease| *lease > 0),
             };
             if let Some(lease) = item.lease {
                 let keys = keyspace.of_lease.entry(lease).or_default();
@@ -350,7 +350,7 @@ impl Keyspace {
             keyspace.bytes += key.len() + item.value.len();
             keyspace.items.insert(key, item);
         }
-        taker.0.is_empty().then_some(keyspace)
+        reader.0.is_empty().then_some(keyspace)
     }
 }
 

@@ -9,10 +9,8 @@
 //! understood, and is answered with the nodes that this one was told of, in the same way without a
 //! digest. Numbers are little-endian, of 8 bytes unless said.
 
-pub(super) mod bytes;
-
+use crate::bytes::{Put, Reader};
 use crate::checksum::checksum;
-use bytes::{Put, Taker};
 use raft::eraftpb::{ConfState, Entry, HardState, Message, MessageType, Snapshot};
 
 /// Bytes of a length.
@@ -59,11 +57,11 @@ pub(super) fn put_entry(out: &mut Vec<u8>, entry: &Entry) {
     out.put_bytes(&entry.data);
 }
 
-pub(super) fn take_entry(taker: &mut Taker<'_>) -> Option<Entry> {
+pub(super) fn take_entry(reader: &mut Reader<'_>) -> Option<Entry> {
     Some(Entry {
-        index: taker.u64()?,
-        term: taker.u64()?,
-        data: taker.bytes()?.to_vec().into(),
+        index: reader.u64()?,
+        term: reader.u64()?,
+        data: reader.bytes()?.to_vec().into(),
         ..Entry::default()
     })
 }
@@ -73,8 +71,8 @@ pub(super) fn put_entries(out: &mut Vec<u8>, entries: &[Entry]) {
     entries.iter().for_each(|entry| put_entry(out, entry));
 }
 
-pub(super) fn take_entries(taker: &mut Taker<'_>) -> Option<Vec<Entry>> {
-    (0..taker.u32()?).map(|_| take_entry(taker)).collect()
+pub(super) fn take_entries(reader: &mut Reader<'_>) -> Option<Vec<Entry>> {
+    (0..reader.u32()?).map(|_| take_entry(reader)).collect()
 }
 
 pub(super) fn put_state(out: &mut Vec<u8>, state: &HardState) {
@@ -83,11 +81,11 @@ pub(super) fn put_state(out: &mut Vec<u8>, state: &HardState) {
     out.put_u64(state.commit);
 }
 
-pub(super) fn take_state(taker: &mut Taker<'_>) -> Option<HardState> {
+pub(super) fn take_state(reader: &mut Reader<'_>) -> Option<HardState> {
     Some(HardState {
-        term: taker.u64()?,
-        vote: taker.u64()?,
-        commit: taker.u64()?,
+        term: reader.u64()?,
+        vote: reader.u64()?,
+        commit: reader.u64()?,
         ..HardState::default()
     })
 }
@@ -100,15 +98,15 @@ pub(super) fn put_snapshot(out: &mut Vec<u8>, snapshot: &Snapshot) {
 }
 
 /// Who has a vote is not said in it: all nodes have, always.
-pub(super) fn take_snapshot(taker: &mut Taker<'_>, voters: &ConfState) -> Option<Snapshot> {
+pub(super) fn take_snapshot(reader: &mut Reader<'_>, voters: &ConfState) -> Option<Snapshot> {
     let mut snapshot = Snapshot::default();
     let of = snapshot.mut_metadata();
-    of.index = taker.u64()?;
-    of.term = taker.u64()?;
+    of.index = reader.u64()?;
+    of.term = reader.u64()?;
     if of.index > 0 {
         of.set_conf_state(voters.clone());
     }
-    snapshot.data = taker.bytes()?.to_vec().into();
+    snapshot.data = reader.bytes()?.to_vec().into();
     Some(snapshot)
 }
 
@@ -164,7 +162,7 @@ pub(super) fn decode_terms(frame: &[u8]) -> Result<&[u8], NoFrame> {
 
 /// How long the frame is that these bytes begin with, if that is to be seen yet.
 pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, NoFrame> {
-    match Taker(bytes).u32() {
+    match Reader(bytes).u32() {
         None => Ok(None),
         Some(length) if (PREFIX + SUM..=FRAME_MAX).contains(&(length as usize)) => {
             Ok(Some(length as usize))
@@ -179,7 +177,7 @@ pub(super) fn decode(digest: u64, frame: &[u8], voters: &ConfState) -> Result<Me
     if checksum([digest, 0], said).to_le_bytes() != *sum || said.len() < PREFIX {
         return Err(NoFrame);
     }
-    let message = message(Taker(&said[PREFIX..]), voters).ok_or(NoFrame)?;
+    let message = message(Reader(&said[PREFIX..]), voters).ok_or(NoFrame)?;
     // `raft` sends only these two without its term, and takes another for its own mistake.
     let may_lack_term = matches!(
         message.msg_type,
@@ -193,29 +191,29 @@ pub(super) fn decode(digest: u64, frame: &[u8], voters: &ConfState) -> Result<Me
     }
 }
 
-fn message(mut taker: Taker<'_>, voters: &ConfState) -> Option<Message> {
+fn message(mut reader: Reader<'_>, voters: &ConfState) -> Option<Message> {
     let mut message = Message {
-        msg_type: *TYPES.get(usize::from(taker.u8()?))?,
-        to: taker.u64()?,
-        from: taker.u64()?,
-        term: taker.u64()?,
-        log_term: taker.u64()?,
-        index: taker.u64()?,
-        commit: taker.u64()?,
-        commit_term: taker.u64()?,
-        request_snapshot: taker.u64()?,
-        reject_hint: taker.u64()?,
-        priority: taker.u64()? as i64,
-        reject: taker.u64()? != 0,
-        entries: take_entries(&mut taker)?.into(),
-        context: taker.bytes()?.to_vec().into(),
+        msg_type: *TYPES.get(usize::from(reader.u8()?))?,
+        to: reader.u64()?,
+        from: reader.u64()?,
+        term: reader.u64()?,
+        log_term: reader.u64()?,
+        index: reader.u64()?,
+        commit: reader.u64()?,
+        commit_term: reader.u64()?,
+        request_snapshot: reader.u64()?,
+        reject_hint: reader.u64()?,
+        priority: reader.u64()? as i64,
+        reject: reader.u64()? != 0,
+        entries: take_entries(&mut reader)?.into(),
+        context: reader.bytes()?.to_vec().into(),
         ..Message::default()
     };
-    let snapshot = take_snapshot(&mut taker, voters)?;
+    let snapshot = take_snapshot(&mut reader, voters)?;
     if !snapshot.is_empty() {
         message.set_snapshot(snapshot);
     }
-    taker.0.is_empty().then_some(message)
+    reader.0.is_empty().then_some(message)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::super::ticket::Ticket;
 use super::came::AllThatCame;
 use super::effects::{Effects, Unanswered};
 use rhythm_net::Time;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a command costs beside its bytes, where it is and where it goes.
 pub(super) const COST: usize = 128;
@@ -54,8 +54,9 @@ pub(super) struct Sent {
 #[derive(Debug, Default)]
 pub(super) struct Forwards {
     pub(super) all: BTreeMap<u64, Forward>,
-    /// Of these, those that wait, in their order, by the road they take.
-    held: BTreeMap<Road, VecDeque<u64>>,
+    /// Of these, those that wait, in their order, by the road they take: however many come back
+    /// from a node at once, each finds its place among those that came later.
+    held: BTreeMap<Road, BTreeSet<u64>>,
     /// What these cost, whether their clients are still there or not.
     held_cost: usize,
     /// Of each road, how many were sent where: others go there, or wait until these are answered
@@ -89,7 +90,7 @@ impl Forwards {
 
     /// The first that waits to take a road.
     pub(super) fn first(&self, road: Road) -> Option<u64> {
-        self.held.get(&road)?.front().copied()
+        self.held.get(&road)?.first().copied()
     }
 
     /// What those cost that wait.
@@ -116,7 +117,7 @@ impl Forwards {
     /// That one waits no more.
     pub(super) fn take_first(&mut self, road: Road) {
         if let Some(held) = self.held.get_mut(&road) {
-            held.pop_front();
+            held.pop_first();
             if held.is_empty() {
                 self.held.remove(&road);
             }
@@ -125,9 +126,7 @@ impl Forwards {
 
     /// A command waits, in front of those that came later.
     fn hold(&mut self, road: Road, number: u64) {
-        let held = self.held.entry(road).or_default();
-        let behind = held.partition_point(|other| *other < number);
-        held.insert(behind, number);
+        self.held.entry(road).or_default().insert(number);
     }
 
     /// What those cost that a node was sent, and has not answered.
@@ -228,6 +227,37 @@ impl Forwards {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As many wait behind them.
+    #[test]
+    fn what_a_node_that_left_did_not_have_waits_again_in_front_of_what_came_later() {
+        const SENT: u64 = 40_000;
+        let mut forwards = Forwards::default();
+        let roads = [true, false].map(|reads| Road { range: 0, reads });
+        for number in 1..=2 * SENT {
+            let ticket = Ticket { worker: 0, number };
+            let road = roads[usize::from(number.is_multiple_of(4))];
+            forwards.add(Forward::new(ticket, road, Vec::new(), Time::ZERO));
+        }
+        for number in 1..=SENT {
+            let road = roads[usize::from(number.is_multiple_of(4))];
+            assert_eq!(forwards.first(road), Some(number));
+            forwards.take_first(road);
+            let place = number;
+            forwards.goes(number, Sent { to: 1, place });
+        }
+        forwards.retract(1, SENT / 2);
+        // What was to be read there is for who serves the range.
+        let server = roads[1];
+        let mut again = Vec::new();
+        while let Some(number) = forwards.first(server) {
+            forwards.take_first(server);
+            again.push(number);
+        }
+        let later = (SENT + 1..=2 * SENT).filter(|number| number.is_multiple_of(4));
+        let expected: Vec<u64> = (SENT / 2 + 1..=SENT).chain(later).collect();
+        assert!(again == expected, "{} of {}", again.len(), expected.len());
+    }
 
     #[test]
     fn what_waits_is_counted_until_it_goes_or_is_given_up() {

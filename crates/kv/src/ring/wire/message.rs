@@ -1,6 +1,6 @@
 //! What nodes tell each other: messages <-> bytes.
 
-use super::reader::Reader;
+use crate::bytes::{Put, Reader};
 
 /// An item as it travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,16 +127,16 @@ impl Message<'_> {
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut of = |tag: u8, of: Of| {
             out.extend_from_slice(&[tag, of.range]);
-            out.extend_from_slice(&of.epoch.to_le_bytes());
+            out.put_u64(of.epoch);
         };
         match *self {
             Message::Put(at, copy) => {
                 of(1, at);
-                out.extend_from_slice(&copy.flags.to_le_bytes());
-                out.extend_from_slice(&copy.left.to_le_bytes());
+                out.put_u32(copy.flags);
+                out.put_u32(copy.left);
                 out.extend_from_slice(&[copy.marks, copy.key.len() as u8]);
                 out.extend_from_slice(copy.key);
-                bytes(copy.value, out);
+                out.put_bytes(copy.value);
             }
             Message::Drop(at, key) => {
                 of(2, at);
@@ -146,67 +146,67 @@ impl Message<'_> {
             Message::Flush(of) => flush(3, of, out),
             Message::Begin(at, number) => {
                 of(4, at);
-                out.extend_from_slice(&number.to_le_bytes());
+                out.put_u32(number);
             }
             Message::Ready(at, number) => {
                 of(5, at);
-                out.extend_from_slice(&number.to_le_bytes());
+                out.put_u32(number);
             }
             Message::End(at) => of(6, at),
             Message::Complete(at) => of(7, at),
             Message::Leave(at) => of(8, at),
             Message::Serve(at, complete) => {
                 of(9, at);
-                out.extend_from_slice(&complete.to_le_bytes());
+                out.put_u64(complete);
             }
             Message::Forward(at, number, command) => {
                 of(10, at);
-                out.extend_from_slice(&number.to_le_bytes());
-                bytes(command, out);
+                out.put_u64(number);
+                out.put_bytes(command);
             }
             Message::Answer(number, answer) => {
                 out.push(11);
-                out.extend_from_slice(&number.to_le_bytes());
-                bytes(answer, out);
+                out.put_u64(number);
+                out.put_bytes(answer);
             }
             Message::Refused(number) => {
                 out.push(12);
-                out.extend_from_slice(&number.to_le_bytes());
+                out.put_u64(number);
             }
             Message::Reads(at) => of(13, at),
             Message::Unknown(number) => {
                 out.push(14);
-                out.extend_from_slice(&number.to_le_bytes());
+                out.put_u64(number);
             }
             Message::Pass(pass) => {
                 of(15, pass.of);
                 out.push(pass.head);
-                out.extend_from_slice(&pass.view.to_le_bytes());
-                out.extend_from_slice(&pass.place.to_le_bytes());
-                out.extend_from_slice(&pass.batch.to_le_bytes());
-                out.extend_from_slice(&pass.done.to_le_bytes());
+                out.put_u32(pass.view);
+                out.put_u64(pass.place);
+                out.put_u64(pass.batch);
+                out.put_u64(pass.done);
                 out.extend_from_slice(&[u8::from(pass.is_last), pass.rest.len() as u8]);
                 out.extend_from_slice(pass.rest);
-                bytes(pass.write, out);
+                out.put_bytes(pass.write);
             }
             Message::Passed(at, batch) => {
                 of(16, at);
-                out.extend_from_slice(&batch.to_le_bytes());
+                out.put_u64(batch);
             }
             Message::Tail(at, view, tail) => {
                 of(17, at);
-                out.extend_from_slice(&view.to_le_bytes());
+                out.put_u32(view);
                 out.push(tail.unwrap_or(NOBODY));
             }
             Message::Read(at, number, command) => {
                 of(18, at);
-                out.extend_from_slice(&number.to_le_bytes());
-                bytes(command, out);
+                out.put_u64(number);
+                out.put_bytes(command);
             }
             Message::Counts(at) => of(19, at),
             Message::Looks(at, place) => {
                 of(20, at);
-                out.extend_from_slice(&place.to_le_bytes());
+                out.put_u64(place);
             }
             Message::Heard(of) => flush(21, of, out),
         }
@@ -215,13 +215,8 @@ impl Message<'_> {
 
 fn flush(tag: u8, flush: Flush, out: &mut Vec<u8>) {
     out.extend_from_slice(&[tag, flush.by]);
-    out.extend_from_slice(&flush.life.to_le_bytes());
-    out.extend_from_slice(&flush.number.to_le_bytes());
-}
-
-fn bytes(bytes: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-    out.extend_from_slice(bytes);
+    out.put_u64(flush.life);
+    out.put_u32(flush.number);
 }
 
 /// The messages of a frame, one by one. Bytes that are none end them.
@@ -252,20 +247,20 @@ impl<'a> Iterator for Messages<'a> {
 
 impl<'a> Reader<'a> {
     fn of(&mut self) -> Option<Of> {
-        let (range, epoch) = (self.byte()?, self.u64()?);
+        let (range, epoch) = (self.u8()?, self.u64()?);
         Some(Of { range, epoch })
     }
 
     fn flush(&mut self) -> Option<Flush> {
-        let (by, life, number) = (self.byte()?, self.u64()?, self.u32()?);
+        let (by, life, number) = (self.u8()?, self.u64()?, self.u32()?);
         Some(Flush { by, life, number })
     }
 
     fn message(&mut self) -> Option<Message<'a>> {
-        Some(match self.byte()? {
+        Some(match self.u8()? {
             1 => {
                 let of = self.of()?;
-                let (flags, left, marks) = (self.u32()?, self.u32()?, self.byte()?);
+                let (flags, left, marks) = (self.u32()?, self.u32()?, self.u8()?);
                 let (key, value) = (self.key()?, self.bytes()?);
                 let copy = Copy {
                     key,
@@ -291,19 +286,19 @@ impl<'a> Reader<'a> {
             14 => Message::Unknown(self.u64()?),
             15 => Message::Pass(Pass {
                 of: self.of()?,
-                head: self.byte()?,
+                head: self.u8()?,
                 view: self.u32()?,
                 place: self.u64()?,
                 batch: self.u64()?,
                 done: self.u64()?,
-                is_last: self.byte()? != 0,
+                is_last: self.bool()?,
                 // A length and so many bytes, as a key.
                 rest: self.key()?,
                 write: self.bytes()?,
             }),
             16 => Message::Passed(self.of()?, self.u64()?),
             17 => {
-                let (of, view, tail) = (self.of()?, self.u32()?, self.byte()?);
+                let (of, view, tail) = (self.of()?, self.u32()?, self.u8()?);
                 Message::Tail(of, view, (tail != NOBODY).then_some(tail))
             }
             18 => Message::Read(self.of()?, self.u64()?, self.bytes()?),

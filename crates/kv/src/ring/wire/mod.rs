@@ -19,14 +19,13 @@
 //! bounds.
 
 mod message;
-mod reader;
 #[cfg(test)]
 mod tests;
 
+use crate::bytes::Reader;
 use crate::checksum::checksum;
 pub use message::{Copy, Flush, Message, Messages, Of, Pass};
 pub(crate) use message::{ENCODED, FETCHED, STALE, WON};
-use reader::Reader;
 
 /// The frames' format; a node of another is not understood, and refused. Where they begin, and say
 /// which it is and who sends, they are alike in all.
@@ -224,7 +223,7 @@ impl Reader<'_> {
         let parts = self.array().map(u16::from_le_bytes)?;
         let [_, ranges] = self.array()?;
         let claim = |reader: &mut Self| {
-            let (epoch, node) = (reader.u64()?, reader.byte()?);
+            let (epoch, node) = (reader.u64()?, reader.u8()?);
             Some(Claim { epoch, node })
         };
         let claims: Option<Vec<Claim>> = (0..ranges).map(|_| claim(self)).collect();

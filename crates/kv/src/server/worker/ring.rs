@@ -327,11 +327,11 @@ impl Ring {
         self.backbone.send(RingOrder::Fenced { worker, fence });
     }
 
-    /// The next connection that waits for this ticket, which is released, or an earlier one.
-    pub(super) fn released(&mut self, ticket: u64) -> Option<ConnectionId> {
-        let (_, id) = *self.waiting.front().filter(|(of, _)| *of <= ticket)?;
-        self.waiting.pop_front();
-        Some(id)
+    /// The connections that wait for this ticket, which is released, or for earlier ones: each
+    /// once.
+    pub(super) fn released(&mut self, ticket: u64) -> Vec<ConnectionId> {
+        let until = self.waiting.partition_point(|(of, _)| *of <= ticket);
+        each_once(self.waiting.drain(..until).map(|(_, id)| id))
     }
 
     /// Since when the next ticket was waited for that is released, this one or an earlier one.
@@ -341,13 +341,20 @@ impl Ring {
         Some(since)
     }
 
-    /// The connections that wait for this ticket, which is broken.
-    pub(super) fn broken(&mut self, ticket: u64) -> Vec<ConnectionId> {
-        self.handed.retain(|(of, _)| *of != ticket);
-        let from = self.waiting.partition_point(|(of, _)| *of < ticket);
-        let until = self.waiting.partition_point(|(of, _)| *of <= ticket);
-        let whose = self.waiting.drain(from..until);
-        whose.map(|(_, id)| id).collect()
+    /// The connections that wait for any of these tickets, which are in order, and broken: each
+    /// once.
+    pub(super) fn broken(&mut self, tickets: &[u64]) -> Vec<ConnectionId> {
+        let is_broken = |of: &u64| tickets.binary_search(of).is_ok();
+        self.handed.retain(|(of, _)| !is_broken(of));
+        let mut whose = Vec::new();
+        self.waiting.retain(|(of, id)| {
+            let is_broken = is_broken(of);
+            if is_broken {
+                whose.push(*id);
+            }
+            !is_broken
+        });
+        each_once(whose)
     }
 
     /// The connection that asked under this number, which is answered, and when it did.
@@ -358,6 +365,14 @@ impl Ring {
     pub(super) fn wake_at(&self) -> Option<Time> {
         [self.hand_at, self.look_at].into_iter().flatten().min()
     }
+}
+
+/// However many tickets a connection waits for, it is looked at once.
+fn each_once(ids: impl IntoIterator<Item = ConnectionId>) -> Vec<ConnectionId> {
+    let mut ids: Vec<_> = ids.into_iter().collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
 }
 
 /// Connections whose commands wait for room, each for that of one range.

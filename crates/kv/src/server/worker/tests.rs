@@ -1,4 +1,5 @@
 mod ending;
+mod told;
 mod turns;
 
 use super::super::orders::{Forward, RingOrder, Told};

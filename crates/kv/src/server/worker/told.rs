@@ -30,12 +30,15 @@ impl Worker {
             ring.fence(fence, now);
         }
         let mut moved = Vec::new();
-        // First: that all tickets up to one are released is said of the others of them.
-        for ticket in told.broken {
-            for id in ring.broken(ticket) {
+        // First: that all tickets up to one are released is said of the others of them. There may
+        // be as many as turns in a lease.
+        if !told.broken.is_empty() {
+            let mut broken = told.broken;
+            broken.sort_unstable();
+            for id in ring.broken(&broken) {
                 // Nobody knows what became of its writes.
                 if let Some(client) = self.clients.get_mut(id) {
-                    client.held.give_up(ticket);
+                    client.held.give_up(&broken);
                     moved.push(id);
                 }
             }
@@ -48,7 +51,7 @@ impl Worker {
             while let Some(since) = ring.waited_since(ticket) {
                 record(&figures.for_copies, since);
             }
-            while let Some(id) = ring.released(ticket) {
+            for id in ring.released(ticket) {
                 if let Some(client) = self.clients.get_mut(id) {
                     client.held.release(ticket);
                     moved.push(id);
@@ -65,6 +68,7 @@ impl Worker {
                 moved.push(id);
             }
         }
+        moved.sort_unstable();
         moved.dedup();
         for id in moved {
             self.move_on(port, id, now);

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// A segment is worth compacting where such a part of it is dead.
 pub(super) const WORTH: u32 = 32;
+/// So many are looked at for one that is evicted: others wait for the pool meanwhile.
+const LOOKS: usize = 256;
 
 /// The segments that are not open. Together with the open ones they are all that there are.
 pub(super) struct Pool {
@@ -25,6 +27,8 @@ pub(super) struct Pool {
     /// Of the sealed ones so many at the front are looked through in any case: they have items that
     /// a flush took, or may have items that expired.
     sweep: usize,
+    /// Where in these the next look begins that is not at all of them.
+    look_from: usize,
     /// Those that nobody can find, but someone may still read.
     retired: VecDeque<(Stamp, u32)>,
     large: VecDeque<(Stamp, Arc<Large>)>,
@@ -78,6 +82,7 @@ impl Pool {
             total,
             sealed: VecDeque::new(),
             sweep: 0,
+            look_from: 0,
             retired: VecDeque::new(),
             large: VecDeque::new(),
             nothing: [None; 2],
@@ -250,12 +255,22 @@ impl Pool {
         if nothing.is_some_and(|second| now <= second) {
             return None;
         }
+        let quiet = |index: &u32| segments[*index as usize].quiet();
+        let count = self.sealed.len();
+        // What may be evicted is chosen for every segment that is filled. Of very many some are
+        // looked at then, and others the next time: what all are like is reckoned from these.
+        let (from, looks) = match may {
+            May::Evict if count > LOOKS => (self.look_from % count, LOOKS),
+            _ => (0, count),
+        };
+        let first_quiet = self.sealed.iter().position(|index| quiet(index).is_some());
         let mut most = (0, 0);
         let mut live = 0;
-        let (mut first_quiet, mut all_quiet) = (None, true);
-        for (place, &index) in self.sealed.iter().enumerate() {
+        let mut all_quiet = true;
+        for place in (from..from + looks).map(|place| place % count) {
+            let index = self.sealed[place];
             let segment = &segments[index as usize];
-            let Some(used) = segment.quiet() else {
+            let Some(used) = quiet(&index) else {
                 all_quiet = false;
                 continue;
             };
@@ -267,8 +282,9 @@ impl Pool {
                 most = (dead, place);
             }
             live += u64::from(used - dead) + (segment.elsewhere() >> unit);
-            first_quiet = first_quiet.or(Some(place));
         }
+        self.look_from = from + looks;
+        let live = live * count as u64 / looks.max(1) as u64;
         // Where much is dead, moving the rest costs less than evicting it. Each such move leaves
         // less that is dead in all, so that it comes to an end.
         let worth = match may {
@@ -293,6 +309,9 @@ impl Pool {
     fn remove(&mut self, place: usize) -> u32 {
         if place < self.sweep {
             self.sweep -= 1;
+        }
+        if place < self.look_from {
+            self.look_from -= 1;
         }
         self.sealed
             .remove(place)

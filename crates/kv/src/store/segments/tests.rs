@@ -136,3 +136,34 @@ fn what_nothing_was_found_in_is_looked_through_again_when_something_changed() {
     assert_eq!(choose(&mut pool, 2, May::Clean), None);
     assert_eq!(choose(&mut pool, 100, May::Clean), Some((0, Fate::Drop)));
 }
+
+/// Nothing is dead, but one segment of very many.
+#[test]
+fn what_is_evicted_is_chosen_among_some_and_all_are_looked_at_in_their_turn() {
+    const CAPACITY: u32 = 64;
+    const COUNT: u32 = 65_536;
+    let segments: Vec<Segment> = (0..COUNT).map(|_| Segment::new()).collect();
+    let mut pool = Pool::new(COUNT);
+    for segment in &segments {
+        let index = pool.take().expect("there are as many");
+        segment.open(0);
+        assert_eq!(segment.take(CAPACITY, CAPACITY), Some(0));
+        segment.written(100, 0);
+        segment.seal();
+        pool.sealed(index);
+    }
+    let dead = COUNT / 2;
+    segments[dead as usize].died(CAPACITY, 0);
+    let room = u64::from(COUNT) * u64::from(CAPACITY);
+    let mut choose = |may| pool.choose(&segments, (2, CAPACITY), room, 1, may);
+    // The oldest goes as long as it is not seen, which is not at once, and not long after.
+    let chosen = std::iter::from_fn(|| choose(May::Evict));
+    let oldest = chosen.take_while(|(_, fate)| *fate == Fate::Evict);
+    let oldest: Vec<u32> = oldest.map(|(index, _)| index).collect();
+    assert!((100..300).contains(&oldest.len()), "{}", oldest.len());
+    assert!(oldest.iter().copied().eq(0..oldest.len() as u32));
+    // It was taken, and who may evict nothing looks at all.
+    segments[dead as usize + 1].died(CAPACITY, 0);
+    let last = choose(May::Clean);
+    assert_eq!(last, Some((dead + 1, Fate::Drop)));
+}
