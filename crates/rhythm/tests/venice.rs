@@ -2,11 +2,11 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, UdpSocket};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -185,6 +185,36 @@ assert all(page.count(i % 251) == len(page) for i, page in enumerate(pages))
 print('whole', flush=True)
 ";
 
+/// Waits until pages have left, by what `run` tells over HTTP where its log says.
+fn wait_for_evictions(log: ChildStderr) {
+    let mut lines = BufReader::new(log).lines().map_while(Result::ok);
+    let said = lines.find(|line| line.contains("figures are told"));
+    let said = said.expect("it says where");
+    let (_, address) = said.split_once("address=").expect("an address");
+    // Whatever else it says is read.
+    thread::spawn(move || lines.for_each(drop));
+    let start = Instant::now();
+    loop {
+        let mut to = TcpStream::connect(address).expect("it listens");
+        let head = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n");
+        to.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes())
+            .expect("it takes a request");
+        let mut told = String::new();
+        to.read_to_string(&mut told).expect("an answer");
+        let evictions = told
+            .lines()
+            .find(|line| line.starts_with("rhythm_venice_run_evictions_total"));
+        let (_, evictions) = evictions
+            .and_then(|line| line.split_once(' '))
+            .expect(&told);
+        if evictions.parse::<u64>().expect("a number") > 0 {
+            return;
+        }
+        assert!(start.elapsed() < NEVER, "{told}");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
 #[test]
 fn a_program_borrows_of_its_agent_what_another_machine_lends() {
     if !rustix::process::geteuid().is_root() {
@@ -223,7 +253,7 @@ fn a_program_borrows_of_its_agent_what_another_machine_lends() {
     };
     until(&at[1], is_idle);
     let run = |remote: &str| {
-        let mut command = venice(&["run", "--agent", &left, "--local", "16M"]);
+        let mut command = venice(&["run", "--agent", &left, "--local", "16M", "--admin", free]);
         // No script that executes another: that one would have its memory here.
         command.args(["--remote", remote, "--", "/usr/bin/python3", "-c", PROGRAM]);
         command
@@ -252,6 +282,7 @@ fn a_program_borrows_of_its_agent_what_another_machine_lends() {
             assert!(told.contains("is lost"), "{told}");
             assert!(lines.next().is_none());
         } else {
+            wait_for_evictions(program.stderr.take().expect("it is piped"));
             drop(program.stdin.take());
             assert_eq!(lines.next().expect("a line").expect("a text"), "whole");
             assert!(program.wait().expect("it ends").success());

@@ -90,6 +90,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
                 remote: remote.parse()?,
                 threshold: 128 << 10,
                 told: None,
+                admin: None,
+                admin_hosts: Vec::new(),
             };
             let ended = run(&options, supply, program.as_ref(), &arguments[5..])?;
             if let Some(gone) = ended.lost {

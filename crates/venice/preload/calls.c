@@ -81,14 +81,38 @@ static int other_add(uintptr_t start, uintptr_t end)
     return 1;
 }
 
+/* Some of what is free can be touched still: the kernel allowed no more mappings
+ * (vm.max_map_count) when that was to be forbidden. */
+static int is_open;
+
+/* A range that is not the program's any more, with the lock held. */
+static void disown(uintptr_t start, size_t bytes)
+{
+    link_discard(start, bytes);
+    if (raw3(SYS_mprotect, start, bytes, PROT_NONE) != 0)
+        is_open = 1;
+    ranges_give(start, bytes);
+}
+
+/* Makes a range that was taken the program's, with the lock held; 0 where that cannot be, and it is
+ * given back. */
+static int own(uintptr_t start, size_t bytes, int protection)
+{
+    /* Who had it before may have written there since. */
+    if (is_open)
+        link_discard(start, bytes);
+    if (raw3(SYS_mprotect, start, bytes, protection) == 0)
+        return 1;
+    ranges_give(start, bytes);
+    return 0;
+}
+
 uintptr_t region_take(size_t bytes, size_t alignment, int protection)
 {
     uint64_t signals = region_enter();
     uintptr_t start = ranges_take(bytes, alignment);
-    if (start && raw3(SYS_mprotect, start, bytes, protection) != 0) {
-        ranges_give(start, bytes);
+    if (start && !own(start, bytes, protection))
         start = 0;
-    }
     region_leave(signals);
     return start;
 }
@@ -99,7 +123,7 @@ static uintptr_t take(size_t bytes, int protection)
 }
 
 /* Gives back a range of the region, with the lock held. */
-static long give(uintptr_t start, size_t bytes)
+static void give(uintptr_t start, size_t bytes)
 {
     uintptr_t end = start + bytes;
     if (other_in(start, end)) {
@@ -109,19 +133,12 @@ static long give(uintptr_t start, size_t bytes)
                 raw6(SYS_mmap, page, PAGE, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
             } else {
-                link_discard(page, PAGE);
-                raw3(SYS_mprotect, page, PAGE, PROT_NONE);
-                ranges_give(page, PAGE);
+                disown(page, PAGE);
             }
         }
-        return 0;
+        return;
     }
-    link_discard(start, bytes);
-    long failed = raw3(SYS_mprotect, start, bytes, PROT_NONE);
-    /* With too many mappings it stays as it was, and its addresses are not used again. */
-    if (!failed)
-        ranges_give(start, bytes);
-    return 0;
+    disown(start, bytes);
 }
 
 /* A mapping at an address within the region, in place of what is there. */
@@ -201,9 +218,10 @@ EXPORT int munmap(void *address, size_t length)
     uintptr_t from = start < region_start + PAGE ? region_start + PAGE : start;
     uintptr_t to = end > region_end ? region_end : end;
     uint64_t signals = region_enter();
-    long result = from < to ? give(from, to - from) : 0;
+    if (from < to)
+        give(from, to - from);
     region_leave(signals);
-    return status_of(result);
+    return 0;
 }
 
 /* Copies without a signal where something cannot be read. */
@@ -253,12 +271,8 @@ EXPORT void *mremap(void *address, size_t old_length, size_t new_length, int fla
     }
     uint64_t signals = region_enter();
     uintptr_t behind = start + old_bytes;
-    int grown = ranges_take_at(behind, new_bytes - old_bytes);
-    if (grown
-        && raw3(SYS_mprotect, behind, new_bytes - old_bytes, PROT_READ | PROT_WRITE) != 0) {
-        ranges_give(behind, new_bytes - old_bytes);
-        grown = 0;
-    }
+    int grown = ranges_take_at(behind, new_bytes - old_bytes)
+                && own(behind, new_bytes - old_bytes, PROT_READ | PROT_WRITE);
     region_leave(signals);
     if (grown)
         return address;

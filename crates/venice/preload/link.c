@@ -326,9 +326,8 @@ static void __attribute__((constructor)) start(int argc, char **argv, char **env
     orders = -1;
     if (pthread_atfork(before_fork, in_parent, in_child))
         refuse("cannot follow forks", -ENOMEM);
-    if (!small_start(region, region + bytes))
+    if (!small_start(region, region + bytes) || !ranges_start(region + PAGE, region + bytes))
         refuse("no memory for its tables", -ENOMEM);
-    ranges_start(region + PAGE, region + bytes);
     region_end = region + bytes;
     __atomic_store_n(&region_start, (uintptr_t)region, __ATOMIC_RELEASE);
 }

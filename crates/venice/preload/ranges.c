@@ -1,23 +1,30 @@
 /* Which parts of the region are free: a sorted array of ranges that do not touch each other.
  *
- * First fit. An array is enough: allocators map seldom and much. Where it is full, a range that is
- * given back is not remembered, and its addresses are not used again.
+ * First fit. An array is enough: allocators map seldom and much. It has addresses for as many
+ * ranges as there can be, and memory for those that were: no range is ever without a place.
  */
 #include "venice.h"
 
 #include <string.h>
-
-#define RANGES 16384
+#include <sys/mman.h>
 
 static struct range {
     uintptr_t start, end;
-} free_ranges[RANGES];
+} *free_ranges;
 static size_t ranges_count;
 
-void ranges_start(uintptr_t start, uintptr_t end)
+int ranges_start(uintptr_t start, uintptr_t end)
 {
+    /* A page in use between each two. */
+    size_t most = (end - start) / PAGE / 2 + 1;
+    long table = raw6(SYS_mmap, 0, most * sizeof *free_ranges, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (table < 0 && table > -4096)
+        return 0;
+    free_ranges = (struct range *)table;
     free_ranges[0] = (struct range){start, end};
     ranges_count = 1;
+    return 1;
 }
 
 static void remove_at(size_t at)
@@ -28,8 +35,6 @@ static void remove_at(size_t at)
 
 static void insert_at(size_t at, uintptr_t start, uintptr_t end)
 {
-    if (ranges_count == RANGES)
-        return;
     memmove(&free_ranges[at + 1], &free_ranges[at], (ranges_count - at) * sizeof *free_ranges);
     free_ranges[at] = (struct range){start, end};
     ranges_count++;
@@ -94,11 +99,7 @@ void ranges_exclude(uintptr_t address, size_t bytes)
     while ((at = find(address)) < ranges_count && free_ranges[at].start < end) {
         uintptr_t from = free_ranges[at].start > address ? free_ranges[at].start : address;
         uintptr_t to = free_ranges[at].end < end ? free_ranges[at].end : end;
-        size_t before = ranges_count;
         cut(at, from, to);
-        /* Where the table is full, the part behind is forgotten. */
-        if (before == ranges_count && ranges_count == RANGES && to == end)
-            return;
     }
 }
 

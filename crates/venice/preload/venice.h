@@ -101,7 +101,8 @@ long send_with(int socket, const void *bytes, size_t length, const int *fds, siz
 long receive(int socket, void *bytes, size_t length, int fds[2]);
 
 /* ranges.c; all with the lock held, in whole pages */
-void ranges_start(uintptr_t start, uintptr_t end);
+/* 0 where there are no addresses for its table. */
+int ranges_start(uintptr_t start, uintptr_t end);
 uintptr_t ranges_take(size_t bytes, size_t alignment);
 int ranges_take_at(uintptr_t address, size_t bytes);
 void ranges_give(uintptr_t address, size_t bytes);

@@ -90,6 +90,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     stats: Option<u64>,
 
+    /// Tell what was counted so far over HTTP at this address (/metrics) [default: nowhere]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = common::address)]
+    admin: Option<SocketAddr>,
+
+    /// More names by which the admin listener may be asked, with commas between them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "admin")]
+    #[arg(value_parser = common::host_name)]
+    admin_hosts: Vec<String>,
+
     /// The program, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -106,6 +115,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         remote: args.remote,
         threshold: args.threshold.max(4096),
         told: args.stats.map(Duration::from_secs),
+        admin: args.admin,
+        admin_hosts: args.admin_hosts,
     };
     let (program, arguments) = args.program.split_first().context("no program is given")?;
     let ended = run::run(&options, supply, program, arguments).map_err(explained)?;

@@ -34,6 +34,9 @@ pub enum BorrowError {
     /// Nothing is lent.
     #[error("nothing is lent: {0}")]
     NotLent(NotLent),
+    /// It says something else.
+    #[error("the agent of this machine answers what was not asked")]
+    Unasked,
 }
 
 /// What happens to loans.
@@ -81,9 +84,27 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Waiting {
     borrowing: BTreeMap<u32, SyncSender<Local>>,
-    renewing: BTreeMap<LoanId, Vec<SyncSender<Local>>>,
+    /// With the numbers of who asks: answers bear that of the loan alone.
+    renewing: BTreeMap<LoanId, Vec<(u32, SyncSender<Local>)>>,
     last: u32,
     is_gone: bool,
+}
+
+impl Waiting {
+    fn number(&mut self) -> u32 {
+        self.last = self.last.wrapping_add(1);
+        self.last
+    }
+
+    /// Who asked for a loan waits no more.
+    fn leave(&mut self, loan: LoanId, number: u32) {
+        if let Some(renewing) = self.renewing.get_mut(&loan) {
+            renewing.retain(|(other, _)| *other != number);
+            if renewing.is_empty() {
+                self.renewing.remove(&loan);
+            }
+        }
+    }
 }
 
 /// What another machine lends, given back when this is dropped.
@@ -179,8 +200,7 @@ impl Asker {
             if waiting.is_gone {
                 return Err(BorrowError::Gone);
             }
-            waiting.last = waiting.last.wrapping_add(1);
-            let request = waiting.last;
+            let request = waiting.number();
             waiting.borrowing.insert(request, to);
             request
         };
@@ -212,16 +232,21 @@ impl Asker {
                 donor,
                 sealed,
                 ..
-            } if lent == share => Ok(Borrowed {
-                loan,
-                share,
-                key,
-                donor,
-                sealed,
-                shared: Arc::clone(&self.shared),
-            }),
+            } => {
+                // What is not as it was wanted is given back at once.
+                let borrowed = Borrowed {
+                    loan,
+                    share: lent,
+                    key,
+                    donor,
+                    sealed,
+                    shared: Arc::clone(&self.shared),
+                };
+                let is_wanted = lent == share;
+                is_wanted.then_some(borrowed).ok_or(BorrowError::Unasked)
+            }
             Local::NotLent { why, .. } => Err(BorrowError::NotLent(why)),
-            _ => Err(BorrowError::Gone),
+            _ => Err(BorrowError::Unasked),
         }
     }
 
@@ -231,19 +256,28 @@ impl Asker {
     /// Nobody says so.
     pub fn renew(&self, loan: LoanId, patience: Duration) -> Result<bool, BorrowError> {
         let (to, answer) = sync_channel(1);
-        {
+        let number = {
             let mut waiting = self.shared.waiting();
             if waiting.is_gone {
                 return Err(BorrowError::Gone);
             }
-            waiting.renewing.entry(loan).or_default().push(to);
-        }
+            let number = waiting.number();
+            let renewing = waiting.renewing.entry(loan).or_default();
+            renewing.push((number, to));
+            number
+        };
         self.shared.say(&Local::Renew { loan })?;
         match answer.recv_timeout(patience) {
             Ok(Local::Stands { stands, .. }) => Ok(stands),
-            Ok(_) => Err(BorrowError::Gone),
-            Err(_) if self.shared.waiting().is_gone => Err(BorrowError::Gone),
-            Err(_) => Err(BorrowError::Late(patience)),
+            Ok(_) => Err(BorrowError::Unasked),
+            Err(_) => {
+                let mut waiting = self.shared.waiting();
+                waiting.leave(loan, number);
+                match waiting.is_gone {
+                    true => Err(BorrowError::Gone),
+                    false => Err(BorrowError::Late(patience)),
+                }
+            }
         }
     }
 }
@@ -328,7 +362,7 @@ fn heard(local: Local, shared: &Shared, events: &Sender<Event>) {
         }
         Local::Stands { loan, .. } => {
             let waiting = shared.waiting().renewing.remove(&loan);
-            for to in waiting.into_iter().flatten() {
+            for (_, to) in waiting.into_iter().flatten() {
                 let _ = to.try_send(local.clone());
             }
         }
@@ -345,5 +379,75 @@ fn heard(local: Local, shared: &Shared, events: &Sender<Event>) {
         }
         // Nothing that an agent says.
         _ => tracing::warn!("the agent says what none says"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// A client, and the agent's end of its connection.
+    fn pair() -> (Client, UnixStream) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("agent.sock");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let client = Client::connect(&path).expect("it listens");
+        let (agent, _) = listener.accept().expect("it connects");
+        (client, agent)
+    }
+
+    /// What a client says next.
+    fn said(agent: &mut UnixStream) -> Local {
+        let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
+        loop {
+            if let Some((local, _)) = wire::first(&bytes, LOCAL_MAX).expect("a message") {
+                return local;
+            }
+            let read = agent.read(&mut part).expect("it is there");
+            assert!(read > 0, "it ended");
+            bytes.extend_from_slice(&part[..read]);
+        }
+    }
+
+    #[test]
+    fn who_waits_no_more_for_an_answer_leaves_nothing() {
+        let (client, _silent) = pair();
+        for _ in 0..3 {
+            let renewed = client.renew(LoanId(7), Duration::from_millis(1));
+            assert!(matches!(renewed, Err(BorrowError::Late(_))), "{renewed:?}");
+        }
+        assert!(client.asker.shared.waiting().renewing.is_empty());
+    }
+
+    #[test]
+    fn what_is_lent_otherwise_than_it_was_wanted_is_given_back() {
+        let (client, mut agent) = pair();
+        let asker = client.asker();
+        let borrower =
+            std::thread::spawn(move || asker.borrow(Share::memory(4096), &[], PATIENCE).map(drop));
+        let Local::Borrow { request, .. } = said(&mut agent) else {
+            panic!("it borrows");
+        };
+        let loan = LoanId(7);
+        let lent = Local::Lent {
+            request,
+            loan,
+            share: Share::memory(8192),
+            key: LoanKey([1; 32]),
+            donor: ([127, 0, 0, 1], 1).into(),
+            sealed: None,
+        };
+        let mut bytes = Vec::new();
+        wire::put(&lent, &mut bytes);
+        agent.write_all(&bytes).expect("it is there");
+        let borrowed = borrower.join().expect("it is told");
+        assert!(
+            matches!(borrowed, Err(BorrowError::Unasked)),
+            "{borrowed:?}"
+        );
+        assert_eq!(said(&mut agent), Local::GiveBack { loan });
     }
 }

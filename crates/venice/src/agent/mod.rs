@@ -41,6 +41,7 @@ use lending::Lending;
 use line::Line;
 use links::Links;
 use rhythm_net::Time;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -93,7 +94,8 @@ pub struct Agent<L> {
     effects: Vec<Effect>,
     /// Whether to end.
     leaves: bool,
-    clients: usize,
+    /// Borrowers of this machine that are there.
+    clients: BTreeSet<u64>,
 }
 
 /// What an agent tells of itself.
@@ -145,7 +147,7 @@ impl<L: Lender> Agent<L> {
             links: Links::new(secret.clone(), sequence),
             effects: Vec::new(),
             leaves: false,
-            clients: 0,
+            clients: BTreeSet::new(),
             settings,
             secret,
             identity: None,
@@ -304,15 +306,20 @@ impl<L: Lender> Agent<L> {
 
     /// A borrower of this machine connected; no two that are there at a time have the same number.
     pub fn client_opened(&mut self, client: u64) {
-        self.clients += 1;
-        if self.clients > borrowing::CLIENTS_MAX {
-            self.clients -= 1;
-            self.effects.push(Effect::Drop(client));
+        match self.clients.len() < borrowing::CLIENTS_MAX {
+            true => {
+                self.clients.insert(client);
+            }
+            false => self.effects.push(Effect::Drop(client)),
         }
     }
 
     /// A borrower said something.
     pub fn client_said(&mut self, client: u64, said: Local, now: Time) {
+        // One that is dropped may have said more.
+        if !self.clients.contains(&client) {
+            return;
+        }
         match said {
             Local::Borrow {
                 request: number,
@@ -360,7 +367,7 @@ impl<L: Lender> Agent<L> {
 
     /// A borrower is gone: what it had is given back.
     pub fn client_closed(&mut self, client: u64) {
-        self.clients = self.clients.saturating_sub(1);
+        self.clients.remove(&client);
         for loan in self.borrowing.gone(client) {
             self.say(Message::GiveBack { loan });
         }
@@ -421,7 +428,7 @@ impl<L: Lender> Agent<L> {
             lent: self.lending.lent(),
             reclaims: self.lending.reclaims(now),
             borrowed: self.borrowing.loans().collect(),
-            clients: self.clients,
+            clients: self.clients.len(),
             links: self.links.reports(now),
         }
     }

@@ -114,6 +114,11 @@ fn tell(event: Event, notices: &Notices) {
             notices.tell(Notice::Broken { loan, why });
         }
         Event::ReclaimWanted { loan, within } => notices.tell(Notice::Wanted { loan, within }),
-        Event::AgentGone => tracing::warn!("the agent of this machine is gone: its loans end"),
+        Event::AgentGone => {
+            tracing::warn!("the agent of this machine is gone: its loans end");
+            let why = "the agent of this machine is gone, and what it had borrowed with it";
+            let why = why.to_owned();
+            notices.tell(Notice::AllOver { why });
+        }
     }
 }

@@ -217,6 +217,24 @@ fn a_borrower_has_its_own_loans_alone() {
     );
 }
 
+#[test]
+fn who_comes_when_there_are_too_many_is_nobody_whatever_it_says() {
+    let mut agent = registered();
+    let last = borrowing::CLIENTS_MAX as u64;
+    (0..=last).for_each(|client| agent.client_opened(client));
+    assert_eq!(agent.flush(), [Effect::Drop(last)]);
+    borrow(&mut agent, last);
+    let (loan, stands) = (LoanId(7), false);
+    agent.client_said(last, Local::Stands { loan, stands }, at(1));
+    assert_eq!(agent.flush(), []);
+    assert_eq!(agent.status(at(1)).clients, borrowing::CLIENTS_MAX);
+    agent.client_opened(last + 1);
+    assert_eq!(agent.flush(), [Effect::Drop(last + 1)]);
+    agent.client_closed(0);
+    agent.client_opened(last + 2);
+    assert_eq!(agent.flush(), []);
+}
+
 /// What the agent does by a time, of connections.
 fn connects(agent: &mut Agent<Lenders>, millis: u64) -> Vec<Effect> {
     agent.tick(at(millis));

@@ -17,6 +17,9 @@ use thiserror::Error;
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// How long it may take to answer what follows.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
+/// So much of a time counts in which nobody looked: the pager looks more often. What is more, this
+/// process was stopped, or kept from its core, and that is no silence of a donor's.
+const LOOK_MAX: Duration = Duration::from_secs(2);
 const INPUT_BYTES: usize = 2 * (PAYLOAD_BYTES_MAX + HEAD_BYTES);
 /// What was sent is dropped when it is this much, and half of all, where more still waits.
 const WRITTEN_MIN: usize = 64 * 1024;
@@ -63,15 +66,32 @@ pub(super) struct Borrower {
     next_id: u64,
     /// Requests without an answer.
     asked: VecDeque<Asked>,
+    watch: Watch,
     /// When something came last.
-    heard: Instant,
+    heard: Duration,
+}
+
+/// The time, for as long as somebody looks at it: [`LOOK_MAX`] at most from one look to the next.
+#[derive(Debug)]
+struct Watch {
+    looked: Instant,
+    time: Duration,
+}
+
+impl Watch {
+    fn look(&mut self, now: Instant) -> Duration {
+        let gone = now.saturating_duration_since(self.looked);
+        self.time += gone.min(LOOK_MAX);
+        self.looked = self.looked.max(now);
+        self.time
+    }
 }
 
 /// A request without an answer.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     id: u64,
-    since: Instant,
+    since: Duration,
     /// What answers it: so many bytes, or word that it is done.
     bytes: Option<u32>,
 }
@@ -114,7 +134,6 @@ impl Borrower {
         Request::Hello(hello).put(0, &mut output);
         wire.write_all(&output)?;
         wire.flush()?;
-        output.clear();
         let mut input = vec![0; INPUT_BYTES];
         let mut filled = 0;
         let loan = loop {
@@ -140,18 +159,28 @@ impl Borrower {
         };
         wire.wait_until(None)?;
         wire.socket().set_nonblocking(true)?;
-        Ok(Self {
+        Ok(Self::new(wire, (donor, loan), input))
+    }
+
+    /// By a connection that does not wait, and on which nothing is under way.
+    fn new(wire: Wire, (donor, loan): (SocketAddr, LoanId), input: Vec<u8>) -> Self {
+        let watch = Watch {
+            looked: Instant::now(),
+            time: Duration::ZERO,
+        };
+        Self {
             wire,
             donor,
             loan,
             input,
             filled: 0,
-            output,
+            output: Vec::new(),
             written: 0,
             next_id: 1,
             asked: VecDeque::new(),
-            heard: Instant::now(),
-        })
+            watch,
+            heard: Duration::ZERO,
+        }
     }
 
     /// The loan that it is.
@@ -174,10 +203,10 @@ impl Borrower {
         self.asked.len()
     }
 
-    /// For how long nothing has come of what it was asked.
-    pub(super) fn silence(&self, now: Instant) -> Duration {
+    /// For how long nothing had come of what it was asked when that was looked at last.
+    pub(super) fn silence(&self) -> Duration {
         let since = self.asked.front().map(|first| first.since.max(self.heard));
-        since.map_or(Duration::ZERO, |since| now.duration_since(since))
+        since.map_or(Duration::ZERO, |since| self.watch.time - since)
     }
 
     /// Asks something; its id. It leaves with [`flush`](Self::flush).
@@ -189,7 +218,7 @@ impl Borrower {
             Request::Read { length, .. } => Some(*length),
             _ => None,
         };
-        let since = now;
+        let since = self.watch.look(now);
         self.asked.push_back(Asked { id, since, bytes });
         id
     }
@@ -247,17 +276,15 @@ impl Borrower {
         now: Instant,
         mut take: impl FnMut(u64, &Answer<'_>) -> Result<(), Lost>,
     ) -> Result<(), Lost> {
-        self.check_time(now)?;
+        let now = self.watch.look(now);
         // In TLS more than one part may have come at once, of which the socket says nothing.
         loop {
+            let room = self.input.len() - self.filled;
             let read = match read(&mut self.wire, &mut self.input[self.filled..]) {
                 Ok(0) => return Err(Lost::Closed),
                 Ok(read) => read,
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
-                {
-                    return Ok(());
-                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return self.check_time(),
+                Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
                 Err(error) => return Err(error.into()),
             };
             self.filled += read;
@@ -276,14 +303,20 @@ impl Borrower {
             self.input.copy_within(start..self.filled, 0);
             self.filled -= start;
             if matches!(self.wire, Wire::Plain(_)) {
-                return Ok(());
+                // What fills the room may not be all that has come.
+                return if read < room {
+                    self.check_time()
+                } else {
+                    Ok(())
+                };
             }
         }
     }
 
-    fn check_time(&self, now: Instant) -> Result<(), Lost> {
+    /// Whether what is due has come in time: to be asked when all that has come is read.
+    fn check_time(&self) -> Result<(), Lost> {
         match self.asked.front() {
-            Some(first) if now.duration_since(first.since) > ANSWER_TIME => {
+            Some(first) if self.watch.time - first.since > ANSWER_TIME => {
                 Err(Lost::Silent(ANSWER_TIME))
             }
             _ => Ok(()),
@@ -310,25 +343,20 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
 
-    #[test]
-    fn what_was_sent_is_not_kept_where_more_waits() {
+    /// A borrower, and what the donor has of its connection.
+    fn pair() -> (Borrower, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let donor = listener.local_addr().unwrap();
         let stream = TcpStream::connect(donor).unwrap();
         stream.set_nonblocking(true).unwrap();
-        let (mut slow, _) = listener.accept().unwrap();
-        let mut borrower = Borrower {
-            wire: Wire::Plain(stream),
-            donor,
-            loan: LoanId(1),
-            input: Vec::new(),
-            filled: 0,
-            output: Vec::new(),
-            written: 0,
-            next_id: 1,
-            asked: VecDeque::new(),
-            heard: Instant::now(),
-        };
+        let (other, _) = listener.accept().unwrap();
+        let (wire, input) = (Wire::Plain(stream), vec![0; INPUT_BYTES]);
+        (Borrower::new(wire, (donor, LoanId(1)), input), other)
+    }
+
+    #[test]
+    fn what_was_sent_is_not_kept_where_more_waits() {
+        let (mut borrower, mut slow) = pair();
         let now = Instant::now();
         let (offset, bytes) = (0, &[1; 4096][..]);
         let mut part = vec![0; 256 * 1024];
@@ -342,5 +370,60 @@ mod tests {
             assert!(borrower.output.len() < 2 << 20);
             taken += slow.read(&mut part).unwrap();
         }
+    }
+
+    const FREE: Request<'static> = Request::Free {
+        offset: 0,
+        length: 4096,
+    };
+
+    /// Looks; how many answers had come.
+    fn look(borrower: &mut Borrower, now: Instant) -> Result<usize, Lost> {
+        let mut came = 0;
+        let looked = borrower.receive(now, |_, _| {
+            came += 1;
+            Ok(())
+        });
+        looked.map(|()| came)
+    }
+
+    #[test]
+    fn who_was_stopped_reads_what_came_meanwhile_and_takes_nobody_for_silent() {
+        let (mut borrower, mut donor) = pair();
+        let mut now = Instant::now();
+        let id = borrower.ask(&FREE, now);
+        borrower.ask(&FREE, now);
+        let mut answer = Vec::new();
+        Answer::Done.put(id, &mut answer);
+        donor.write_all(&answer).unwrap();
+        // Until it is there to be read.
+        while borrower.wire.peek(&mut [0]).is_err() {
+            std::thread::yield_now();
+        }
+        now += 4 * ANSWER_TIME;
+        assert_eq!(look(&mut borrower, now).unwrap(), 1);
+        now += 4 * ANSWER_TIME;
+        assert_eq!(look(&mut borrower, now).unwrap(), 0);
+        assert_eq!(borrower.silence(), LOOK_MAX);
+    }
+
+    #[test]
+    fn who_says_nothing_is_silent_however_often_one_was_stopped() {
+        let (mut borrower, _donor) = pair();
+        let mut now = Instant::now();
+        borrower.ask(&FREE, now);
+        let mut looks = 0;
+        let lost = loop {
+            now += 10 * LOOK_MAX;
+            match look(&mut borrower, now) {
+                Ok(_) => looks += 1,
+                Err(lost) => break lost,
+            }
+        };
+        assert!(
+            matches!(lost, Lost::Silent(time) if time == ANSWER_TIME),
+            "{lost}"
+        );
+        assert_eq!(looks, ANSWER_TIME.as_secs() / LOOK_MAX.as_secs());
     }
 }

@@ -1,6 +1,7 @@
 //! What a pager counts.
 
 use super::store::Counts;
+use rhythm_observe::{FineTimeHistogram, HistogramSum, NANOSECOND, Writer};
 use std::fmt;
 use std::time::Duration;
 
@@ -43,12 +44,27 @@ impl Times {
         for (bucket, count) in self.counts.iter().enumerate() {
             seen += count;
             if seen >= wanted {
-                let (power, part) = (bucket as u32 / FINE, bucket as u32 % FINE);
-                return Duration::from_nanos(u64::from(FINE + part + 1) << power);
+                return Duration::from_nanos(bound(bucket));
             }
         }
         Duration::ZERO
     }
+
+    /// The same, less fine, as it is told to others; the sum is right to an eighth, too.
+    fn told(&self) -> HistogramSum {
+        let (told, mut sum) = (FineTimeHistogram::default(), HistogramSum::default());
+        for (bucket, count) in self.counts.iter().enumerate() {
+            told.record(bound(bucket), *count);
+        }
+        sum.add(&told, NANOSECOND);
+        sum
+    }
+}
+
+/// What no time in a bucket exceeds, in nanoseconds.
+fn bound(bucket: usize) -> u64 {
+    let (power, part) = (bucket as u32 / FINE, bucket as u32 % FINE);
+    u64::from(FINE + part + 1) << power
 }
 
 /// What happened to the pages of a program and of what it forked.
@@ -97,6 +113,88 @@ impl Figures {
         } else {
             here as f64 / all as f64
         }
+    }
+}
+
+impl Figures {
+    /// Writes them for who collects figures.
+    pub(super) fn encode(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let Counts {
+            lost,
+            moved,
+            copied,
+        } = self.donors;
+        for (name, help, value) in [
+            ("faults", "Faults on pages that were not there", self.faults),
+            (
+                "first_touches",
+                "Of these, on pages that nobody had touched",
+                self.first_touches,
+            ),
+            (
+                "returned",
+                "Of these, on pages that were on their way to a donor",
+                self.returned,
+            ),
+            (
+                "awaited",
+                "Of these, on pages that were asked for ahead",
+                self.awaited,
+            ),
+            (
+                "fetched",
+                "Of these, on pages that a donor was asked for",
+                self.fetched,
+            ),
+            (
+                "fetched_ahead",
+                "Pages that a donor was asked for ahead",
+                self.fetched_ahead,
+            ),
+            (
+                "first_writes",
+                "First writes to pages since they came",
+                self.written,
+            ),
+            ("evictions", "Pages that left", self.evictions),
+            ("sent", "Of these, those that were sent", self.sent),
+            ("zeros", "Of these, those that had zeros only", self.zeros),
+            ("forks", "Forks", self.forks),
+            (
+                "donors_lost",
+                "Donors that were lost, and nothing with them",
+                lost,
+            ),
+            (
+                "loans_moved",
+                "Loans that went back, after all was elsewhere",
+                moved,
+            ),
+            (
+                "pages_copied",
+                "Pages that were copied to another donor",
+                copied,
+            ),
+        ] {
+            to.counter(name, help, value)?;
+        }
+        let help = "The most memory of one process that was here at a time";
+        to.gauge("most_here_bytes", help, (self.present_most * 4096) as f64)?;
+        for (name, help, times) in [
+            (
+                "fault_seconds",
+                "Times from a fault to the page",
+                &self.times,
+            ),
+            (
+                "fetch_seconds",
+                "Of these, where a donor was asked",
+                &self.fetch_times,
+            ),
+        ] {
+            to.histograms(name, help, vec![(Vec::new(), times.told())])?;
+        }
+        Ok(())
     }
 }
 
@@ -157,5 +255,42 @@ mod tests {
         }
         times.add(Duration::ZERO);
         times.add(Duration::MAX);
+        assert_eq!(times.told().count(), 1002);
+    }
+
+    #[test]
+    fn what_is_told_has_the_times_where_they_belong() {
+        let mut figures = Figures {
+            faults: 3,
+            ..Figures::default()
+        };
+        for microseconds in [10, 10, 3000] {
+            figures.times.add(Duration::from_micros(microseconds));
+        }
+        let told = rhythm_observe::encode("run", move |to| figures.encode(to)).expect("a text");
+        let told = told.replace("{}", "");
+        for line in [
+            "run_faults_total 3",
+            "run_evictions_total 0",
+            "run_fault_seconds_count 3",
+            "run_fetch_seconds_count 0",
+        ] {
+            assert!(told.lines().any(|it| it == line), "{line}: {told}");
+        }
+        let buckets = told.lines().filter_map(|line| {
+            let (bound, count) = line
+                .strip_prefix("run_fault_seconds_bucket{le=\"")?
+                .split_once("\"} ")?;
+            Some((bound.replace("+Inf", "inf"), count))
+        });
+        for (bound, count) in buckets {
+            let expected = match bound.parse::<f64>().expect("a number") {
+                ..1e-5 => "0",
+                1.15e-5..3e-3 => "2",
+                3.5e-3.. => "3",
+                _ => continue,
+            };
+            assert_eq!(count, expected, "{bound}: {told}");
+        }
     }
 }

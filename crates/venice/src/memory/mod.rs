@@ -4,6 +4,7 @@ mod borrower;
 pub mod donor;
 mod figures;
 mod mapping;
+mod observed;
 mod orders;
 mod owners;
 mod pager;

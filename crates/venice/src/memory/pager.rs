@@ -86,6 +86,9 @@ impl Pager {
         if is_due {
             self.looked = now;
             ready.store = true;
+            if let Some(shown) = &self.limits.shown {
+                shown.show(&self.memory.figures);
+            }
         }
         let spaces = self.memory.spaces.iter_mut();
         for (id, space) in spaces.filter(|(_, space)| space.library.is_none()) {

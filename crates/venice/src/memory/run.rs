@@ -5,6 +5,7 @@
 
 use super::borrower::{Borrower, Lost};
 use super::figures::Figures;
+use super::observed::{NotTold, Shown};
 use super::pager::{Limits, Pager};
 use super::program::{self, ProgramError};
 use super::store::{Gone, Keeping, Store};
@@ -29,7 +30,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 use thiserror::Error;
-use tracing::warn;
+use tracing::{info, warn};
 
 /// The library that is loaded into programs.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
@@ -58,6 +59,10 @@ pub struct Options {
     pub threshold: u64,
     /// How often the figures are logged, if at all.
     pub told: Option<Duration>,
+    /// Where they are told over HTTP, if anywhere.
+    pub admin: Option<SocketAddr>,
+    /// More names by which that may be asked.
+    pub admin_hosts: Vec<String>,
 }
 
 /// How a program ended.
@@ -111,6 +116,9 @@ pub enum RunError {
         /// Why.
         error: io::Error,
     },
+    /// Figures cannot be told where they are to be.
+    #[error(transparent)]
+    NotTold(#[from] NotTold),
     /// The system refuses something that the pager needs.
     #[error("the pager cannot be set up: {0}")]
     Pager(#[from] io::Error),
@@ -147,6 +155,14 @@ pub fn run(
         return Err(RunError::NoProc);
     }
     let region = region_bytes(options)?;
+    let shown = Shown::default();
+    let admin = options
+        .admin
+        .map(|at| shown.tell_at(at, options.admin_hosts.clone()))
+        .transpose()?;
+    if let Some(admin) = &admin {
+        info!(address = %admin.address(), "figures are told over HTTP");
+    }
     let store = stripes(options, supply)?;
     let (orders, its_orders) = pair()?;
     let (requests, its_requests) = pair()?;
@@ -154,6 +170,7 @@ pub fn run(
         local: (options.local / PAGE as u64) as usize,
         remote: (options.remote / PAGE as u64) as usize,
         told: options.told,
+        shown: admin.is_some().then_some(shown),
     };
     let mut pager = Pager::new(store, limits, region, orders, requests)?;
 
@@ -200,6 +217,9 @@ pub fn run(
     }
     let status = child.wait()?;
     drop(watch);
+    if let Some(admin) = admin {
+        admin.stop();
+    }
     Ok(Ended {
         code: code(status),
         figures: pager.figures().clone(),

@@ -179,6 +179,10 @@ impl Stripes {
                 stores.any(|store| store.is_wanted(*loan, *within, since))
             }
             Notice::Broken { loan, why } => stores.any(|store| store.is_broken(*loan, why, now)),
+            Notice::AllOver { why } => {
+                stores.for_each(|store| store.are_over(why));
+                true
+            }
         }
     }
 

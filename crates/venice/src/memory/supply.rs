@@ -69,6 +69,11 @@ pub enum Notice {
         /// Why, as a sentence.
         why: String,
     },
+    /// Who looks after all loans is gone: they are over soon.
+    AllOver {
+        /// Why, as a sentence.
+        why: String,
+    },
 }
 
 /// Who finds donors.

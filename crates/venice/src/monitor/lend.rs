@@ -11,12 +11,15 @@ use super::keeper::{Keeper, Kept, Record};
 use super::nodes::Node;
 use super::policy::{Candidate, hops};
 use super::rat::{Granting, Loan, Standing};
-use super::wanted::Wanted;
+use super::wanted::{Asking, Wanted};
 use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
 use crate::resource::Share;
 use crate::wire::{Message, NODE_LOANS_MAX, NotLent, Reason};
 use std::net::SocketAddr;
+
+/// Of those who wait so many are asked for at a time: nodes are heard in between.
+pub(super) const ASKED_AT_ONCE: usize = 64;
 
 impl<K: Keeper> Monitor<K> {
     /// A node wants something of another, and not of those who lend it these.
@@ -33,8 +36,10 @@ impl<K: Keeper> Monitor<K> {
             .iter()
             .filter_map(|loan| Some(lends(loan)?.lender.clone()))
             .collect();
+        // What waits counts as had: one node's is not to keep others from waiting.
         let (_, borrowed) = self.rat.counts(node);
-        let why = if self.rat.count() >= self.settings.loans_max || borrowed >= NODE_LOANS_MAX {
+        let wanted = borrowed + self.waiting.count_of(node);
+        let why = if self.rat.count() >= self.settings.loans_max || wanted >= NODE_LOANS_MAX {
             Some(NotLent::TooMany)
         } else if !self.keeper.has_room() {
             Some(NotLent::NoDisk)
@@ -55,9 +60,17 @@ impl<K: Keeper> Monitor<K> {
             request,
             share,
             tried,
-            until: now.at + may_take,
+            turn: self.waiting.turn(now.at + may_take),
         };
-        self.ask_next(wanted, now);
+        // Where others are just asked for, they come first.
+        match self.asking.is_some() && self.may_wait() {
+            true => self.waiting.insert(wanted),
+            false => self.ask_next(wanted, now),
+        }
+    }
+
+    fn may_wait(&self) -> bool {
+        self.waiting.count() < self.settings.loans_max
     }
 
     fn not_lent(&mut self, node: &NodeName, request: u64, why: NotLent) {
@@ -82,14 +95,22 @@ impl<K: Keeper> Monitor<K> {
 
     /// Who could lend so much to a node.
     fn candidates(&self, borrower: &NodeName, share: Share, tried: &[NodeName]) -> Vec<Candidate> {
+        let able: Vec<(&NodeName, u64)> = (self.rrt.of(share.kind))
+            .map(|(name, resource)| (name, resource.free()))
+            .filter(|(name, free)| *free >= share.amount && *name != borrower)
+            .filter(|(name, _)| !tried.contains(name))
+            .filter(|(name, _)| self.nodes.connection(name).is_some())
+            .filter(|(name, _)| self.rat.counts(name).0 < NODE_LOANS_MAX)
+            .collect();
+        if able.is_empty() {
+            return Vec::new();
+        }
         let place = |node: &NodeName| self.nodes.get(node).map_or("", |node: &Node| &node.place);
         let here = place(borrower);
+        // Both ways: they go over the same link.
+        let between = self.rat.between(borrower);
         let candidate = |(name, free): (&NodeName, u64)| {
             let link = self.tst.between(borrower, name);
-            let between = |loan: &Loan| loan.lender == *name;
-            let back = |loan: &Loan| loan.borrower == *borrower;
-            let borrowed = self.rat.borrowed_by(borrower);
-            let lent = self.rat.borrowed_by(name);
             Candidate {
                 node: name.clone(),
                 hops: hops(here, place(name)),
@@ -97,48 +118,67 @@ impl<K: Keeper> Monitor<K> {
                 bandwidth: link.and_then(|link| link.bandwidth),
                 loss_permille: link.map_or(0, |link| link.loss_permille),
                 loans: self.rat.counts(name).0,
-                // Both ways: they go over the same link.
-                loans_here: borrowed.filter(|(_, loan)| between(loan)).count()
-                    + lent.filter(|(_, loan)| back(loan)).count(),
+                loans_here: between.get(name).copied().unwrap_or(0),
                 left: free - share.amount,
             }
         };
-        (self.rrt.of(share.kind))
-            .filter(|(name, _)| *name != borrower && !tried.contains(name))
-            .filter(|(name, _)| self.nodes.connection(name).is_some())
-            .filter(|(name, _)| self.rat.counts(name).0 < NODE_LOANS_MAX)
-            .map(|(name, resource)| (name, resource.free()))
-            .filter(|(_, free)| *free >= share.amount)
-            .map(candidate)
-            .collect()
+        able.into_iter().map(candidate).collect()
     }
 
     /// Whether so much could be lent to a node when those who were told to take back loans have.
     fn comes_back(&self, borrower: &NodeName, share: Share, tried: &[NodeName]) -> bool {
-        let others = self.rrt.of(share.kind);
-        let mut others = others.filter(|(name, _)| *name != borrower && !tried.contains(name));
-        others.any(|(name, resource)| {
-            let ending = self.rat.ending_of(name, share.kind);
-            ending > 0
-                && resource.free().saturating_add(ending) >= share.amount
-                && self.nodes.connection(name).is_some()
+        let ending = self.rat.ending(share.kind).into_iter();
+        let mut others = ending.filter(|(name, _)| *name != borrower && !tried.contains(name));
+        others.any(|(name, ending)| {
+            let resource = self.rrt.get(name, share.kind);
+            let free = resource.map_or(0, |resource| resource.free().saturating_add(ending));
+            free >= share.amount && self.nodes.connection(name).is_some()
         })
     }
 
-    /// Asks for what nobody could lend who was there.
+    /// Asks for what nobody could lend who was there: for some of it now, for the rest in
+    /// [`ask_on`](Self::ask_on).
     pub(super) fn ask_again(&mut self, now: Now) {
-        for wanted in std::mem::take(&mut self.waiting) {
-            self.ask_next(wanted, now);
+        match &mut self.asking {
+            Some(asking) => asking.again = true,
+            None => {
+                let (since, behind, again) = (now.at, None, false);
+                self.asking = Some(Asking {
+                    since,
+                    behind,
+                    again,
+                });
+                self.ask_on(now);
+            }
         }
     }
 
-    /// Asks, and waits no more, for what has waited too long.
+    /// Goes on asking for those who wait, where that is not over.
+    pub(super) fn ask_on(&mut self, now: Now) {
+        let Some(mut asking) = self.asking.take() else {
+            return;
+        };
+        for _ in 0..ASKED_AT_ONCE {
+            if let Some(wanted) = self.waiting.take_behind(asking.behind) {
+                asking.behind = Some(wanted.turn);
+                self.ask_next(wanted, now);
+            } else if asking.again {
+                (asking.behind, asking.again) = (None, false);
+            } else {
+                return;
+            }
+        }
+        self.asking = Some(asking);
+    }
+
+    /// Asks, and waits no more, for what has waited too long; what is more than it asks for at a
+    /// time is due in the next tick.
     pub(super) fn wait_no_more(&mut self, now: Now) {
-        let is_late = |wanted: &Wanted| wanted.until <= now.at;
-        let late = self.waiting.partition_point(is_late);
-        let late: Vec<Wanted> = self.waiting.drain(..late).collect();
-        for wanted in late {
-            self.ask_next(wanted, now);
+        for _ in 0..ASKED_AT_ONCE {
+            match self.waiting.take_late(now.at) {
+                Some(wanted) => self.ask_next(wanted, now),
+                None => return,
+            }
         }
     }
 
@@ -152,12 +192,8 @@ impl<K: Keeper> Monitor<K> {
             let may_come = self.settled_at.is_some()
                 || self.nodes.rows().any(is_gone)
                 || self.comes_back(borrower, share, tried);
-            let may_wait = now.at < wanted.until && self.waiting.len() < self.settings.loans_max;
-            if may_come && may_wait {
-                // It may have waited before, until a donor was asked that had not so much.
-                let behind = |other: &Wanted| other.until <= wanted.until;
-                let at = self.waiting.partition_point(behind);
-                return self.waiting.insert(at, wanted);
+            if may_come && now.at < wanted.turn.until && self.may_wait() {
+                return self.waiting.insert(wanted);
             }
             let most = self.most_for(borrower, tried, share);
             return self.not_lent(&wanted.borrower, wanted.request, NotLent::NoRoom { most });
@@ -169,7 +205,7 @@ impl<K: Keeper> Monitor<K> {
             borrower,
             request,
             tried,
-            until: waits_until,
+            turn,
             ..
         } = wanted;
         let lender = donor.node.clone();
@@ -198,7 +234,7 @@ impl<K: Keeper> Monitor<K> {
         let granting = Granting {
             request,
             tried,
-            waits_until,
+            turn,
             until,
             key,
         };
@@ -299,7 +335,7 @@ impl<K: Keeper> Monitor<K> {
             request: granting.request,
             share,
             tried,
-            until: granting.waits_until,
+            turn: granting.turn,
         };
         self.ask_next(wanted, now);
     }

@@ -58,7 +58,7 @@ use rrt::Rrt;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tst::Tst;
-use wanted::Wanted;
+use wanted::{Asking, Waiting};
 
 /// How long nodes have at least to come to a monitor that begins: they have to find out that the
 /// one before hangs, and may try it again before they come.
@@ -141,8 +141,10 @@ pub struct Monitor<K> {
     tst: Tst,
     /// The number of the last loan.
     last: u64,
-    /// What nobody could lend while donors may be on their way, in the order of time.
-    waiting: Vec<Wanted>,
+    /// What nobody could lend while donors may be on their way.
+    waiting: Waiting,
+    /// It is being asked for again.
+    asking: Option<Asking>,
     /// When [`SETTLED_AFTER`] is over; none: it is.
     settled_at: Option<Time>,
     /// When nodes are told of each other next, if they are to be.
@@ -195,7 +197,8 @@ impl<K: Keeper> Monitor<K> {
             rat,
             tst: Tst::default(),
             last: state.last,
-            waiting: Vec::new(),
+            waiting: Waiting::default(),
+            asking: None,
             settled_at: Some(now + SETTLED_AFTER),
             peers_at: None,
             effects: Effects::default(),
@@ -312,6 +315,7 @@ impl<K: Keeper> Monitor<K> {
             self.settled_at = None;
             self.ask_again(now);
         }
+        self.ask_on(now);
         self.wait_no_more(now);
     }
 
@@ -324,8 +328,9 @@ impl<K: Keeper> Monitor<K> {
         let all = connections.chain(nodes).chain(granting);
         let leads_until = Some(self.keeper.leads_until());
         let leads_until = leads_until.filter(|until| *until != Time::NEVER);
-        let waiting = self.waiting.first().map(|wanted| wanted.until);
-        let more = [self.peers_at, leads_until, self.settled_at, waiting];
+        let waiting = self.waiting.until();
+        let asking = self.asking.as_ref().map(|asking| asking.since);
+        let more = [self.peers_at, leads_until, self.settled_at, waiting, asking];
         all.chain(more.into_iter().flatten()).min()
     }
 

@@ -10,6 +10,7 @@
 //! ```
 
 use super::deadline::Deadline;
+use super::wanted::Turn;
 use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
 use crate::resource::{Kind, Share};
@@ -39,8 +40,8 @@ pub struct Granting {
     pub(super) request: u64,
     /// Who was asked before.
     pub(super) tried: Vec<NodeName>,
-    /// Until when the borrower waits at most where nobody has so much.
-    pub(super) waits_until: Time,
+    /// The borrower's place among those who wait, where nobody has so much.
+    pub(super) turn: Turn,
     /// Until when the donor has to answer.
     pub(super) until: Deadline,
     /// To be told to the borrower, once.
@@ -85,6 +86,8 @@ pub struct Rat {
     by_borrower: BTreeMap<NodeName, BTreeSet<LoanId>>,
     /// Those whose donors are being asked.
     granting: BTreeSet<LoanId>,
+    /// Those that are over, and whose donors have not said that they have taken them back.
+    ending: BTreeSet<LoanId>,
 }
 
 impl Rat {
@@ -94,15 +97,29 @@ impl Rat {
         };
         enlist(&mut self.by_lender, &loan.lender);
         enlist(&mut self.by_borrower, &loan.borrower);
-        if loan.granting().is_some() {
-            self.granting.insert(id);
-        }
+        self.note(id, &loan.standing);
         self.rows.insert(id, loan);
+    }
+
+    /// Enlists a loan by how it stands.
+    fn note(&mut self, id: LoanId, standing: &Standing) {
+        self.granting.remove(&id);
+        self.ending.remove(&id);
+        match standing {
+            Standing::Granting(_) => {
+                self.granting.insert(id);
+            }
+            Standing::Live { .. } => {}
+            Standing::Ending(_) => {
+                self.ending.insert(id);
+            }
+        }
     }
 
     pub(super) fn remove(&mut self, id: LoanId) -> Option<Loan> {
         let loan = self.rows.remove(&id)?;
         self.granting.remove(&id);
+        self.ending.remove(&id);
         let strike = |index: &mut BTreeMap<NodeName, BTreeSet<LoanId>>, node: &NodeName| {
             if let Some(loans) = index.get_mut(node) {
                 loans.remove(&id);
@@ -117,9 +134,11 @@ impl Rat {
     }
 
     pub(super) fn set(&mut self, id: LoanId, standing: Standing) {
+        if self.rows.contains_key(&id) {
+            self.note(id, &standing);
+        }
         if let Some(loan) = self.rows.get_mut(&id) {
             loan.standing = standing;
-            self.granting.remove(&id);
         }
     }
 
@@ -174,17 +193,33 @@ impl Rat {
         }
     }
 
-    /// What of a kind a node lends still, and is to have back.
-    pub(super) fn ending_of(&self, lender: &NodeName, kind: Kind) -> u64 {
-        let lent = self.lent_by(lender).map(|(_, loan)| loan);
-        let ending = lent.filter(|loan| matches!(loan.standing, Standing::Ending(_)));
-        sum(ending, kind)
+    /// What of a kind nodes lend still, and are to have back.
+    pub(super) fn ending(&self, kind: Kind) -> BTreeMap<&NodeName, u64> {
+        let mut ending: BTreeMap<&NodeName, u64> = BTreeMap::new();
+        let loans = self.of(Some(&self.ending)).map(|(_, loan)| loan);
+        for loan in loans.filter(|loan| loan.share.kind == kind) {
+            let amount = ending.entry(&loan.lender).or_default();
+            *amount = amount.saturating_add(loan.share.amount);
+        }
+        ending
+    }
+
+    /// How many loans there are between a node and others, either way.
+    pub(super) fn between(&self, node: &NodeName) -> BTreeMap<&NodeName, usize> {
+        let borrowed = self.borrowed_by(node).map(|(_, loan)| &loan.lender);
+        let lent = self.lent_by(node).map(|(_, loan)| &loan.borrower);
+        let mut counts: BTreeMap<&NodeName, usize> = BTreeMap::new();
+        for other in borrowed.chain(lent) {
+            *counts.entry(other).or_default() += 1;
+        }
+        counts
     }
 
     /// For how much of a kind a node is being asked.
     pub(super) fn asked_of(&self, lender: &NodeName, kind: Kind) -> u64 {
         let asked = self.granting().map(|(_, loan)| loan);
-        sum(asked.filter(|loan| loan.lender == *lender), kind)
+        let asked = asked.filter(|loan| loan.lender == *lender && loan.share.kind == kind);
+        asked.fold(0, |sum, loan| sum.saturating_add(loan.share.amount))
     }
 
     fn of<'a>(
@@ -194,11 +229,4 @@ impl Rat {
         let ids = ids.into_iter().flatten();
         ids.filter_map(|id| self.rows.get(id).map(|loan| (*id, loan)))
     }
-}
-
-/// How much of a kind these loans have together.
-fn sum<'a>(loans: impl Iterator<Item = &'a Loan>, kind: Kind) -> u64 {
-    let shares = loans.map(|loan| loan.share);
-    let shares = shares.filter(|share| share.kind == kind);
-    shares.fold(0, |sum, share| sum.saturating_add(share.amount))
 }

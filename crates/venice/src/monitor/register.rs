@@ -116,7 +116,7 @@ impl<K: Keeper> Monitor<K> {
         }
         self.peers_changed(now);
         // It asks again when it is there again.
-        self.waiting.retain(|wanted| wanted.borrower != *name);
+        self.waiting.forget(name);
         let of_borrower = self.rat.borrowed_by(name);
         let of_borrower = of_borrower.filter(|(_, row)| row.granting().is_some());
         let of_borrower: Vec<LoanId> = of_borrower.map(|(loan, _)| loan).collect();

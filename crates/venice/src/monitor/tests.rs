@@ -1,5 +1,5 @@
 use super::keeper::{Kept, Record};
-use super::policy::ByDistance;
+use super::policy::{ByDistance, ByDistanceAndLoad};
 use super::*;
 use crate::resource::{Kind, Share};
 use crate::secret::Prover;
@@ -381,6 +381,25 @@ fn who_comes_before_the_donors_is_not_refused_for_want_of_them() {
     alone.tick(at(5000));
     let (said, _) = sent(&mut alone, 1);
     assert!(said.contains(&not_lent), "{said:?}");
+}
+
+#[test]
+fn loans_over_a_link_count_whoever_of_both_has_them() {
+    let mut monitor = monitor(&Memory::default());
+    monitor.policy = Box::new(ByDistanceAndLoad);
+    for (connection, name) in [(1, "a"), (2, "b"), (3, "c")] {
+        node(&mut monitor, connection, name);
+    }
+    // Only the first has anything: the second borrows of it.
+    (2..=3).for_each(|it| monitor.received(it, heartbeat(0), at(1)));
+    monitor.received(2, borrow(1, 10), at(1));
+    let (said, _) = sent(&mut monitor, 1);
+    assert!(matches!(said[..], [Message::Grant { .. }]), "{said:?}");
+    // Both others have lent nothing, and have as much.
+    (2..=3).for_each(|it| monitor.received(it, heartbeat(100), at(2)));
+    monitor.received(1, borrow(1, 10), at(2));
+    let (said, _) = sent(&mut monitor, 3);
+    assert!(matches!(said[..], [_, Message::Grant { .. }]), "{said:?}");
 }
 
 #[test]

@@ -1,9 +1,17 @@
 //! Addresses, routes and settings of interfaces: by the program `ip`, and by files of the kernel.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs;
 use std::io;
-use std::process::Command;
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 use thiserror::Error;
+
+/// How long such a program may take; `iptables` waits five seconds for others at most.
+const WITHIN: Duration = Duration::from_secs(20);
 
 /// What cannot be set.
 #[derive(Debug, Error)]
@@ -27,6 +35,14 @@ pub enum NotSet {
         command: String,
         /// What it says.
         said: String,
+    },
+    /// It did not end.
+    #[error("`{command}` has not ended within {within:?}")]
+    Late {
+        /// With its arguments.
+        command: String,
+        /// How long that was.
+        within: Duration,
     },
     /// A setting of the kernel's.
     #[error(
@@ -60,18 +76,61 @@ pub(super) fn run(
     package: &'static str,
     words: &str,
 ) -> Result<String, NotSet> {
-    let output = Command::new(program).args(words.split(' ')).output();
+    run_within(program, package, words, WITHIN)
+}
+
+fn run_within(
+    program: &'static str,
+    package: &'static str,
+    words: &str,
+    within: Duration,
+) -> Result<String, NotSet> {
+    let mut command = Command::new(program);
+    command.args(words.split(' ')).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = command.spawn().and_then(|child| output(child, within));
     let output = output.map_err(|error| NotSet::NoProgram {
         program,
         package,
         error,
     })?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(NotSet::Failed {
-            command: format!("{program} {words}"),
+    let command = format!("{program} {words}");
+    match output {
+        Some(output) if output.status.success() => {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Some(output) => Err(NotSet::Failed {
+            command,
             said: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         }),
+        None => Err(NotSet::Late { command, within }),
+    }
+}
+
+/// What a program prints until it ends; none of one that has not within a time, which is killed.
+fn output(child: Child, within: Duration) -> io::Result<Option<Output>> {
+    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+    std::thread::scope(|scope| {
+        let is_killed = scope.spawn(|| {
+            let is_late = !is_there_within(&process, within);
+            // It may have ended just now.
+            is_late && pidfd_send_signal(&process, Signal::KILL).is_ok()
+        });
+        let output = child.wait_with_output();
+        let is_killed = is_killed.join().unwrap_or_default();
+        output.map(|output| (!is_killed).then_some(output))
+    })
+}
+
+/// Whether there is something to be read within a time, or, of a process, whether it has ended.
+pub(super) fn is_there_within(of: impl AsFd, within: Duration) -> bool {
+    let time = Timespec::try_from(within).ok();
+    loop {
+        match poll(&mut [PollFd::new(&of, PollFlags::IN)], time.as_ref()) {
+            Ok(ready) => return ready > 0,
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
     }
 }
 
@@ -123,6 +182,16 @@ pub(super) fn is_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_hangs_is_not_waited_for() {
+        let within = Duration::from_millis(100);
+        let late = run_within("sleep", "coreutils", "600", within);
+        assert!(matches!(late, Err(NotSet::Late { .. })), "{late:?}");
+        assert_eq!(run("echo", "coreutils", "a b").expect("it runs"), "a b\n");
+        let failed = run("ls", "coreutils", "/nowhere");
+        assert!(matches!(failed, Err(NotSet::Failed { .. })), "{failed:?}");
+    }
 
     #[test]
     fn names_of_interfaces_are_those_of_the_kernel() {

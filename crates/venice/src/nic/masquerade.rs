@@ -8,10 +8,12 @@
 use super::ip::{self, NotSet};
 use super::network::Network;
 use crate::random;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use tracing::warn;
 
 const PROGRAM: &str = "iptables";
@@ -31,6 +33,10 @@ for try in 1 2 3 4 5; do
     [ $? = 1 ] && exit
     sleep 1
 done 2>/dev/null";
+
+/// How long it may take to make a rule, and to take it back: it waits for others each time.
+const MADE_WITHIN: Duration = Duration::from_secs(20);
+const TAKEN_BACK_WITHIN: Duration = Duration::from_secs(60);
 
 /// A rule, there until dropped.
 #[derive(Debug)]
@@ -69,15 +75,19 @@ impl Masquerade {
             error,
         })?;
         let mut masquerade = Self { guard };
+        let command = format!("{PROGRAM} -w 5 -t nat -A {rule}");
+        let output = masquerade.guard.stdout.take();
+        let Some(output) = output.filter(|it| ip::is_there_within(it, MADE_WITHIN)) else {
+            let within = MADE_WITHIN;
+            return Err(NotSet::Late { command, within });
+        };
         let mut said = String::new();
-        if let Some(output) = masquerade.guard.stdout.take() {
-            // Where nothing can be read, nothing is said.
-            let _ = BufReader::new(output).read_line(&mut said);
-        }
+        // Where nothing can be read, nothing is said.
+        let _ = BufReader::new(output).read_line(&mut said);
         match said.is_empty() {
             false => Ok(masquerade),
             true => Err(NotSet::Failed {
-                command: format!("{PROGRAM} -w 5 -t nat -A {rule}"),
+                command,
                 said: masquerade.complaint(),
             }),
         }
@@ -94,7 +104,13 @@ impl Masquerade {
 impl Drop for Masquerade {
     fn drop(&mut self) {
         drop(self.guard.stdin.take());
-        let _ = self.guard.wait();
+        let guard = pidfd_open(Pid::from_child(&self.guard), PidfdFlags::empty());
+        match guard.is_ok_and(|it| ip::is_there_within(it, TAKEN_BACK_WITHIN)) {
+            true => drop(self.guard.wait()),
+            false => {
+                warn!("the rule of a donor is not taken back yet: see whether {PROGRAM} hangs")
+            }
+        }
     }
 }
 

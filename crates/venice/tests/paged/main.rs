@@ -8,6 +8,7 @@ mod mirrored;
 mod reclaim;
 mod redis;
 
+use mirrored::Busy;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write, pipe};
@@ -188,6 +189,11 @@ fn mappings_move_shrink_and_lose_content_as_ever() {
 }
 
 #[test]
+fn what_is_given_back_in_very_many_pieces_is_there_to_be_had() {
+    run("holes", 300);
+}
+
+#[test]
 fn what_is_mapped_over_pages_unsaid_is_left_alone() {
     run("strangers", 16);
 }
@@ -232,10 +238,16 @@ fn spinning(address: &str, errors: Stdio) -> (Ended, Pid) {
     let child = Ended(child);
     BufReader::new(output).read_line(&mut line).expect("a line");
     assert_eq!(line, "ready\n");
-    let children = format!("/proc/{0}/task/{0}/children", child.0.id());
+    let process = program_of(&child);
+    (child, process)
+}
+
+/// The program that a pager looks after.
+fn program_of(pager: &Ended) -> Pid {
+    let children = format!("/proc/{0}/task/{0}/children", pager.0.id());
     let children = std::fs::read_to_string(children).expect("the kernel tells it");
     let process = children.trim().parse().expect("it has one child");
-    (child, Pid::from_raw(process).expect("a process"))
+    Pid::from_raw(process).expect("a process")
 }
 
 fn is_there(process: Pid) -> bool {
@@ -306,6 +318,27 @@ fn a_program_ends_with_its_pager() {
     let output = pager.0.stderr.as_mut().expect("it is a pipe");
     output.read_to_string(&mut said).expect("text");
     assert!(said.contains("the pager is gone"), "{said}");
+}
+
+#[test]
+fn a_program_goes_on_that_was_stopped_with_its_pager_for_long() {
+    if !is_possible() {
+        return;
+    }
+    let (_donor, address) = donor(64 * MIB);
+    let busy = Busy::start(&address);
+    let processes = [Pid::from_child(&busy.0.0), program_of(&busy.0)];
+    let signal = |signal| {
+        for process in processes {
+            kill_process(process, signal).expect("it is there");
+        }
+    };
+    signal(Signal::STOP);
+    // Longer than a donor may take to answer.
+    thread::sleep(Duration::from_secs(33));
+    signal(Signal::CONT);
+    let said = busy.end();
+    assert!(!said.contains("donors lost"), "{said}");
 }
 
 #[test]

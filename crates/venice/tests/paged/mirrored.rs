@@ -2,7 +2,7 @@
 //!
 //! Donors are killed `RHYTHM_KILLS` times, 3 unless that says otherwise.
 
-use super::{Ended, MIB, NEVER, donor, is_possible, paged, program, wait_until_gone};
+use super::{Ended, MIB, NEVER, donor, is_possible, paged, program, program_of, wait_until_gone};
 use rhythm_venice::loan::LoanKey;
 use rhythm_venice::memory::donor::Donor;
 use rustix::process::{Pid, Signal, kill_process};
@@ -208,13 +208,11 @@ fn a_program_ends_with_the_second_of_its_donors() {
     let mut pager = Ended(child.expect("it runs"));
     let mut output = BufReader::new(pager.0.stdout.take().expect("it is a pipe"));
     output.read_line(&mut String::new()).expect("a line");
-    let children = format!("/proc/{0}/task/{0}/children", pager.0.id());
-    let children = std::fs::read_to_string(children).expect("the kernel tells it");
-    let process = children.trim().parse().expect("it has one child");
+    let process = program_of(&pager);
     first.kill();
     thread::sleep(Duration::from_millis(300));
     assert!(pager.0.try_wait().expect("it is ours").is_none());
     second.kill();
-    wait_until_gone(Pid::from_raw(process).expect("a process"));
+    wait_until_gone(process);
     assert_eq!(pager.wait().code(), Some(128 + 7));
 }

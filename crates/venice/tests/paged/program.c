@@ -243,6 +243,44 @@ static void strangers(void)
     }
 }
 
+enum { PIECE = 128 << 10, PIECES = 1 << 18 };
+
+/* Maps pieces until there is no room for another; how many these are. */
+static size_t map_pieces(char **pieces)
+{
+    for (size_t count = 0;; count++) {
+        CHECK(count < PIECES);
+        pieces[count] = mmap(0, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (pieces[count] == MAP_FAILED) {
+            CHECK(errno == ENOMEM);
+            return count;
+        }
+    }
+}
+
+/* Every other of very many pieces is given back, and there is room for as many then: also where the
+ * kernel has not so many mappings. */
+static void holes(void)
+{
+    static char *all[PIECES], *again[PIECES];
+    size_t count = map_pieces(all);
+    CHECK(count > 70000);
+    for (size_t round = 0; round < 2; round++) {
+        size_t given = 0;
+        for (size_t at = round; at < count; at += 2, given++) {
+            if (given % 64 == 0)
+                all[at][PIECE / 2] = 1;
+            CHECK(munmap(all[at], PIECE) == 0);
+        }
+        CHECK(map_pieces(again) == given);
+        for (size_t at = 0; at < given; at++) {
+            if (at % 4 == 0)
+                CHECK(again[at][PIECE / 2] == 0);
+            all[round + 2 * at] = again[at];
+        }
+    }
+}
+
 static volatile size_t target;
 static volatile uint64_t touched;
 static volatile int over;
@@ -340,6 +378,8 @@ int main(int count, char **arguments)
             mappings();
         else if (!strcmp(mode, "habits"))
             habits();
+        else if (!strcmp(mode, "holes"))
+            holes();
         else if (!strcmp(mode, "drops"))
             drops();
         else if (!strcmp(mode, "stopped"))

@@ -241,6 +241,32 @@ fn a_loan_that_can_go_nowhere_is_broken_and_named() {
 }
 
 #[test]
+fn a_program_whose_agent_is_gone_says_so_when_its_loans_end() {
+    if !is_possible() {
+        return;
+    }
+    for how in ["agent", "mirror"] {
+        for round in 0..kills() {
+            let mut cluster = Cluster::start(if how == "agent" { 1 } else { 2 });
+            let mut busy = Busy::start(&cluster.donors(how));
+            let agent = cluster.borrower.take().expect("it runs");
+            match round % 2 {
+                // As when it is killed: the monitor finds out.
+                0 => agent.handle().stop(),
+                // It says that it ends.
+                _ => agent.handle().leave(),
+            }
+            agent.join().expect("it ends well");
+            let status = busy.0.wait();
+            let said = busy.said();
+            assert_eq!(status.code(), Some(128 + 7), "{how} {round}: {said}");
+            let line = "(the agent of this machine is gone, and what it had borrowed with it)";
+            assert!(said.contains(line), "{how} {round}: {said}");
+        }
+    }
+}
+
+#[test]
 fn two_donors_are_needed_to_mirror() {
     if !is_possible() {
         return;

@@ -201,6 +201,12 @@ impl Cluster {
     }
 }
 
+/// How many are killed or stopped, unless it is said by `RHYTHM_KILLS`.
+pub(crate) fn kills(otherwise: usize) -> usize {
+    let kills = std::env::var("RHYTHM_KILLS").ok();
+    kills.map_or(otherwise, |kills| kills.parse().expect("a number"))
+}
+
 /// The rows of a table.
 pub(crate) fn list<'a>(status: &'a Value, key: &str) -> &'a [Value] {
     status[key].as_array().expect("a list")

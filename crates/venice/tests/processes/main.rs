@@ -1,6 +1,6 @@
 //! A monitor, three agents and borrowers, and a donor of accelerators and its borrowers, as
 //! processes on this machine, of which some are killed; and two monitors with etcd (Debian's
-//! `etcd-server`), likewise. `RHYTHM_KILLS=100` has so many leaders killed or stopped.
+//! `etcd-server`), likewise. `RHYTHM_KILLS=100` has so many of each killed or stopped.
 //!
 //! It has no harness: the processes are this program itself, started with what they are to be.
 //! What lends is a list in memory; everything else is the real thing.

@@ -1,6 +1,6 @@
 //! What happens to clusters.
 
-use super::cluster::{Cluster, NAMES, get, list};
+use super::cluster::{Cluster, NAMES, get, kills, list};
 use super::parts::SIZE;
 use rhythm_venice::agent::client::{BorrowError, Client, Event};
 use rhythm_venice::resource::Share;
@@ -108,38 +108,47 @@ fn what_is_borrowed_is_given_back() {
 }
 
 fn a_borrower_that_is_killed_has_given_back() {
-    let cluster = Cluster::start();
-    let borrower = cluster.borrower(0, 4096);
-    cluster.until("it is lent", |status| list(status, "rat").len() == 1);
-    borrower.kill();
-    cluster.until_all_is_back();
-    // So has the agent of borrowers.
-    let _borrower = cluster.borrower(1, 4096);
-    let mut cluster = cluster;
-    let agent = cluster.agents[1].take().expect("it runs");
-    agent.kill();
-    cluster.until("what it borrowed is back, and it is gone", |status| {
-        list(status, "rat").is_empty() && list(status, "rrt").len() == 2
-    });
+    let mut cluster = Cluster::start();
+    for _ in 0..kills(1) {
+        let borrower = cluster.borrower(0, 4096);
+        cluster.until("it is lent", |status| list(status, "rat").len() == 1);
+        borrower.kill();
+        cluster.until_all_is_back();
+        // So has the agent of borrowers.
+        let _borrower = cluster.borrower(1, 4096);
+        let agent = cluster.agents[1].take().expect("it runs");
+        agent.kill();
+        cluster.until("what it borrowed is back, and it is gone", |status| {
+            list(status, "rat").is_empty() && list(status, "rrt").len() == 2
+        });
+        cluster.start_agent(1, "key");
+        cluster.until("it is there again", |status| list(status, "rrt").len() == 3);
+        cluster.until_all_is_back();
+    }
 }
 
 fn a_donor_that_is_killed_is_told_of() {
     let mut cluster = Cluster::start();
     let client = client(&cluster, 0);
-    let borrowed = client
-        .borrow(Share::memory(4096), PATIENCE)
-        .expect("a loan");
-    let lender = lender(&cluster.status());
-    cluster.agents[lender].take().expect("it runs").kill();
-    let event = client.events().recv_timeout(PATIENCE).expect("an event");
-    let (loan, why) = (borrowed.loan, Reason::DonorGone);
-    assert_eq!(event, Event::Broken { loan, why });
-    // Another lends, and the dead one when it is there again.
-    let _other = client
-        .borrow(Share::memory(4096), PATIENCE)
-        .expect("a loan");
-    cluster.start_agent(lender, "key");
-    cluster.until("it is there again", |status| list(status, "rrt").len() == 3);
+    let borrow = || {
+        client
+            .borrow(Share::memory(4096), PATIENCE)
+            .expect("a loan")
+    };
+    for _ in 0..kills(1) {
+        let borrowed = borrow();
+        let lender = lender(&cluster.status());
+        cluster.agents[lender].take().expect("it runs").kill();
+        let event = client.events().recv_timeout(PATIENCE).expect("an event");
+        let (loan, why) = (borrowed.loan, Reason::DonorGone);
+        assert_eq!(event, Event::Broken { loan, why });
+        // Another lends, and the dead one when it is there again.
+        let other = borrow();
+        cluster.start_agent(lender, "key");
+        cluster.until("it is there again", |status| list(status, "rrt").len() == 3);
+        drop(other);
+        cluster.until_all_is_back();
+    }
 }
 
 fn loans_outlive_the_monitor() {

@@ -2,7 +2,7 @@
 //! is, while programs borrow. No loan that stands is lost, none is given twice, and it says how
 //! long nothing was lent.
 
-use super::cluster::{NAMES, PATIENCE, Process, get, list};
+use super::cluster::{NAMES, PATIENCE, Process, get, kills, list};
 use super::parts::{LEASE, SIZE};
 use rhythm_etcd::testing::Members;
 use rhythm_venice::agent::client::{BorrowError, Borrowed, Client, Event};
@@ -193,12 +193,6 @@ fn borrows(client: &Client, seen: &Seen, is_over: &AtomicBool) -> u64 {
     count
 }
 
-/// How many monitors are killed or stopped.
-fn kills() -> usize {
-    let kills = std::env::var("RHYTHM_KILLS").ok();
-    kills.map_or(3, |kills| kills.parse().expect("a number"))
-}
-
 fn a_spare_takes_over_from_a_leader_that_is_killed_or_stopped() {
     let mut spares = Spares::start(1);
     let (seen, is_over) = (Seen::default(), Arc::new(AtomicBool::new(false)));
@@ -215,7 +209,7 @@ fn a_spare_takes_over_from_a_leader_that_is_killed_or_stopped() {
         })
         .collect();
     let mut gaps = Vec::new();
-    for round in 0..kills() {
+    for round in 0..kills(3) {
         let leader = spares.until_led("one leads", |_| true);
         let other = 1 - leader;
         spares.until_spare(other, leader);
@@ -296,7 +290,7 @@ fn a_spare_or_its_leader_goes_on_without_a_member_of_etcd() {
     let seen = Seen::default();
     let client = Client::connect(&spares.socket(0)).expect("an agent");
     let held = borrow(&client, &seen).expect("one leads");
-    for round in 0..kills() {
+    for round in 0..kills(3) {
         let member = round % 3;
         spares.etcd.kill(member);
         let start = Instant::now();

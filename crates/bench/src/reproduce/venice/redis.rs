@@ -4,6 +4,8 @@ use super::lab::{Lab, Memory, Running};
 use super::unmade::Unmade;
 use crate::load::Rng;
 use crate::programs::resident_bytes;
+use rand_distr::{Distribution, Zipf};
+use rhythm_besim::mix::mix64;
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -19,6 +21,26 @@ const LOOK: Duration = Duration::from_millis(10);
 const FILLING: u32 = 64;
 /// Bytes of a value.
 pub(super) const VALUE_BYTES: usize = 512;
+
+/// How often keys are asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Popularity {
+    /// All alike.
+    Uniform,
+    /// By Zipf's law with the exponent 0.99, as YCSB has it: wherever in memory they are.
+    Zipf,
+}
+
+impl Popularity {
+    /// What draws one of so many keys.
+    fn of(self, keys: u32) -> io::Result<impl FnMut(&mut Rng) -> u32> {
+        let law = Zipf::new(f64::from(keys), 0.99).map_err(io::Error::other)?;
+        Ok(move |rng: &mut Rng| match self {
+            Popularity::Uniform => rng.below(keys),
+            Popularity::Zipf => (mix64(law.sample(rng) as u64) % u64::from(keys)) as u32,
+        })
+    }
+}
 
 /// A redis-server that serves; it ends when it is dropped.
 #[derive(Debug)]
@@ -164,14 +186,20 @@ impl Redis {
     }
 
     /// Asks for keys at random, `depth` at a time, and sets each fifth: a number of all answers.
-    pub(super) fn mix(&mut self, keys: u32, requests: u32, depth: u32) -> io::Result<u64> {
+    pub(super) fn mix(
+        &mut self,
+        (keys, popularity): (u32, Popularity),
+        requests: u32,
+        depth: u32,
+    ) -> io::Result<u64> {
+        let mut draw = popularity.of(keys)?;
         let mut rng = Rng::new(80_20);
         let mut hasher = DefaultHasher::new();
         let mut asked = Vec::new();
         for first in (0..requests).step_by(depth as usize) {
             asked.clear();
             for request in first..requests.min(first + depth) {
-                let key = rng.below(keys);
+                let key = draw(&mut rng);
                 match request % 5 {
                     4 => {
                         let value = value(key, request);

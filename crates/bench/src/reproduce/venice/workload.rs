@@ -1,7 +1,7 @@
 //! Programs that are run here and with most of their memory elsewhere, and compared.
 
 use super::lab::{Lab, Memory};
-use super::redis::{self, Redis};
+use super::redis::{self, Popularity, Redis};
 use super::unmade::Unmade;
 use crate::median::median;
 use crate::programs::{Outcome, Program};
@@ -19,7 +19,7 @@ const DEPTH: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Workload {
     /// A redis-server, asked by one client.
-    Redis,
+    Redis(Popularity),
     /// BerkeleyDB, by perl.
     BerkeleyDb,
     /// One of ours.
@@ -43,8 +43,9 @@ pub(super) struct Contest {
 }
 
 impl Workload {
-    pub(super) const ALL: [Workload; 6] = [
-        Workload::Redis,
+    pub(super) const ALL: [Workload; 7] = [
+        Workload::Redis(Popularity::Uniform),
+        Workload::Redis(Popularity::Zipf),
         Workload::BerkeleyDb,
         Workload::Program(Program::Ranks),
         Workload::Program(Program::Components),
@@ -54,7 +55,8 @@ impl Workload {
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Workload::Redis => "Redis",
+            Workload::Redis(Popularity::Uniform) => "Redis",
+            Workload::Redis(Popularity::Zipf) => "Redis, Zipf",
             Workload::BerkeleyDb => "BerkeleyDB",
             Workload::Program(Program::Ranks) => "PageRank",
             Workload::Program(Program::Components) => "CC",
@@ -66,7 +68,7 @@ impl Workload {
     /// Whether this machine has it.
     pub(super) fn is_there(self, lab: &Lab<'_>) -> Result<(), Unmade> {
         match self {
-            Workload::Redis => redis::is_there(&lab.options.redis),
+            Workload::Redis(_) => redis::is_there(&lab.options.redis),
             Workload::BerkeleyDb => has_berkeley(&lab.options.perl),
             Workload::Program(_) => Ok(()),
         }
@@ -75,7 +77,7 @@ impl Workload {
     /// Runs it once.
     pub(super) fn once(self, lab: &Lab<'_>, memory: Memory) -> Result<Run, Unmade> {
         match self {
-            Workload::Redis => of_redis(lab, memory),
+            Workload::Redis(popularity) => of_redis(lab, memory, popularity),
             Workload::BerkeleyDb => {
                 let effort = &lab.options.effort;
                 let file = lab.file("berkeley.db");
@@ -152,7 +154,7 @@ impl Contest {
     }
 }
 
-fn of_redis(lab: &Lab<'_>, memory: Memory) -> Result<Run, Unmade> {
+fn of_redis(lab: &Lab<'_>, memory: Memory, popularity: Popularity) -> Result<Run, Unmade> {
     let effort = &lab.options.effort;
     let mut redis = Redis::start(lab, memory, &[])?;
     redis
@@ -160,7 +162,7 @@ fn of_redis(lab: &Lab<'_>, memory: Memory) -> Result<Run, Unmade> {
         .map_err(Unmade::of("redis-server"))?;
     let bytes = redis.data_bytes();
     let start = Instant::now();
-    let result = redis.mix(effort.keys, effort.requests, DEPTH);
+    let result = redis.mix((effort.keys, popularity), effort.requests, DEPTH);
     let seconds = start.elapsed().as_secs_f64();
     let result = result.map_err(Unmade::of("redis-server"))?;
     let faults = redis.end()?;

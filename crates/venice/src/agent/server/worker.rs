@@ -329,6 +329,10 @@ impl<L: Lender> Handler for Worker<L> {
         self.flush(port, now);
         if self.leave_until.is_some_and(|until| until <= now) || self.has_left() {
             self.is_over = true;
+            // They are to hear it of this agent, and not of donors whose loans end for it.
+            for (id, _) in std::mem::take(&mut self.borrowers).iter() {
+                port.abort(id);
+            }
             self.agent.farewell();
             self.flush(port, now);
         }

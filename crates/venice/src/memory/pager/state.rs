@@ -1,6 +1,7 @@
 //! What a pager knows, and what becomes of it where that is no question of time.
 
 use crate::memory::figures::Figures;
+use crate::memory::observed::Shown;
 use crate::memory::orders::ORDER_PAGES;
 use crate::memory::pages::{Content, NO_SLOT, Slots, State};
 use crate::memory::space::{Library, Space};
@@ -45,6 +46,8 @@ pub(in crate::memory) struct Limits {
     pub(in crate::memory) remote: usize,
     /// How often the figures are told, if at all.
     pub(in crate::memory) told: Option<Duration>,
+    /// Where they are shown, if anywhere.
+    pub(in crate::memory) shown: Option<Shown>,
 }
 
 /// All memory there is: processes, and what of theirs is away or on its way.

@@ -51,7 +51,7 @@ impl Store {
 
     /// Leaves out who is silent while others answer.
     pub(super) fn leave_out_silent(&mut self, now: Instant) -> Result<(), Gone> {
-        let silent = |it: &Replica| it.borrower.silence(now) > PATIENCE;
+        let silent = |it: &Replica| it.borrower.silence() > PATIENCE;
         let late = self.replicas.iter().find(|it| silent(it));
         let Some(number) = late.map(|it| it.number) else {
             return Ok(());

@@ -89,4 +89,11 @@ impl Store {
         }
         true
     }
+
+    /// All loans are over soon, as who knows says: used until then, they say why when they are.
+    pub(in crate::memory) fn are_over(&mut self, why: &str) {
+        for replica in &mut self.replicas {
+            replica.broken.get_or_insert_with(|| why.to_owned());
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! What is waited for: room, donors, and what comes back.
 
+use super::lend::ASKED_AT_ONCE;
 use super::*;
-use crate::wire::NotLent;
+use crate::wire::{NODE_LOANS_MAX, NotLent};
 
 /// Of what a donor is asked.
 fn asked(monitor: &mut Monitor<Memory>, donor: u64) -> LoanId {
@@ -168,8 +169,96 @@ fn who_waits_longest_waits_in_front_though_a_donor_was_asked_meanwhile() {
     let loan = asked(&mut monitor, 2);
     monitor.received(3, borrow(1, 100), at(2));
     monitor.received(2, Message::NoRoom { loan, idle: 0 }, at(3));
-    let waiting = monitor.waiting.iter().map(|wanted| wanted.until);
-    assert_eq!(waiting.collect::<Vec<_>>(), [at(8001).at, at(8002).at]);
+    node(&mut monitor, 4, "d");
+    let loan = asked(&mut monitor, 4);
+    monitor.received(4, granted(loan), at(4));
+    let (said, _) = sent(&mut monitor, 1);
+    assert!(matches!(said[..], [Message::Lent { .. }]), "{said:?}");
+}
+
+/// A monitor of a node, 1, that wants so much so often, and another, 2, and no donor; and how many
+/// of the requests were refused.
+fn wants(request_count: u64, bytes: u64) -> (Monitor<Memory>, usize) {
+    let mut monitor = monitor(&Memory::default());
+    node(&mut monitor, 1, "a");
+    node(&mut monitor, 2, "b");
+    (1..=2).for_each(|it| monitor.received(it, heartbeat(0), at(1)));
+    monitor.flush().expect("it is kept");
+    for request in 0..request_count {
+        monitor.received(1, borrow(request, bytes), at(2));
+    }
+    let (said, _) = sent(&mut monitor, 1);
+    let too_many = |message: &Message| {
+        let why = NotLent::TooMany;
+        matches!(message, Message::NotLent { why: told, .. } if *told == why)
+    };
+    assert!(said.iter().all(too_many), "{said:?}");
+    (monitor, said.len())
+}
+
+#[test]
+fn who_wants_more_than_it_may_have_keeps_nobody_else_from_waiting() {
+    let (mut monitor, refused) = wants(5000, 1);
+    assert_eq!(refused, 5000 - NODE_LOANS_MAX);
+    monitor.received(2, borrow(1, 1), at(3));
+    assert_eq!(monitor.flush().expect("it is kept"), []);
+    // What was refused before may be wanted when something was lent, or is not waited for.
+    monitor.closed(1, at(4));
+    node(&mut monitor, 3, "a");
+    monitor.received(3, borrow(1, 1), at(5));
+    assert_eq!(monitor.flush().expect("it is kept"), []);
+}
+
+#[test]
+fn who_waits_is_asked_for_in_parts_and_before_who_comes_later() {
+    let (mut monitor, _) = wants(1000, 80);
+    greet(&mut monitor, 3, &secret());
+    monitor.received(3, register("c", 1), at(3));
+    asked(&mut monitor, 3);
+    // There is room for this, and nobody else wants as little: but they are asked for first.
+    monitor.received(2, borrow(7, 10), at(4));
+    assert_eq!(monitor.flush().expect("it is kept"), []);
+    // Something else comes meanwhile, for which all are asked for again.
+    monitor.ask_again(at(4));
+    let mut parts = 1;
+    let mut lent_after = None;
+    while monitor.wake_at().is_some_and(|at| at <= self::at(4).at) {
+        monitor.tick(at(4));
+        parts += 1;
+        let (said, _) = sent(&mut monitor, 3);
+        if said
+            .iter()
+            .any(|it| matches!(it, Message::Grant { share, .. } if share.amount == 10))
+        {
+            lent_after = Some(parts);
+        }
+    }
+    let in_parts = 1000_usize.div_ceil(ASKED_AT_ONCE);
+    assert_eq!(lent_after, Some(in_parts));
+    assert!((2 * in_parts..2 * in_parts + 2).contains(&parts), "{parts}");
+}
+
+#[test]
+fn what_was_waited_for_too_long_is_refused_in_parts_too() {
+    let (mut monitor, _) = wants(1000, 80);
+    let end = 2 + 8000;
+    for millis in (1000..end).step_by(1000) {
+        (1..=2).for_each(|it| monitor.received(it, heartbeat(0), at(millis)));
+        monitor.tick(at(millis));
+        while monitor.wake_at().is_some_and(|it| it <= at(millis).at) {
+            monitor.tick(at(millis));
+        }
+    }
+    sent(&mut monitor, 1);
+    let mut refused = Vec::new();
+    while refused.iter().sum::<usize>() < 1000 {
+        monitor.tick(at(end));
+        refused.push(sent(&mut monitor, 1).0.len());
+    }
+    assert!(
+        refused.iter().all(|part| *part <= ASKED_AT_ONCE),
+        "{refused:?}"
+    );
 }
 
 #[test]
