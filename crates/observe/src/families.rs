@@ -2,7 +2,7 @@
 
 use crate::figures::Histogram;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use serde::{Serialize, Serializer};
@@ -80,6 +80,23 @@ impl Writer<'_> {
     /// # Errors
     /// None that is known: writing to a text cannot fail.
     pub fn counters(&mut self, name: &str, help: &str, samples: Vec<Sample<u64>>) -> fmt::Result {
+        self.totals(name, help, samples)
+    }
+
+    /// The same of what is no whole number, such as seconds.
+    ///
+    /// # Errors
+    /// As [`Writer::counters`].
+    pub fn times(&mut self, name: &str, help: &str, samples: Vec<Sample<f64>>) -> fmt::Result {
+        self.totals(name, help, samples)
+    }
+
+    fn totals(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: Vec<Sample<impl EncodeCounterValue>>,
+    ) -> fmt::Result {
         let mut family = self
             .0
             .encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -191,6 +208,7 @@ mod tests {
             }
             to.histograms("size", "How large", vec![(Vec::new(), sum)])?;
             to.counter("asked", "How often", 7)?;
+            to.times("worked_seconds", "How long", vec![(Vec::new(), 1.5)])?;
             let labels = vec![("state", "free".to_owned())];
             to.gauges("places", "Places", vec![(labels, 1.5)])?;
             to.gauge("warmth", "How warm it is", 0.25)
@@ -203,6 +221,7 @@ mod tests {
             "toy_size_bucket{le=\"2.0\"} 10",
             "toy_size_bucket{le=\"+Inf\"} 12",
             "toy_asked_total{} 7",
+            "toy_worked_seconds_total{} 1.5",
             "toy_places{state=\"free\"} 1.5",
             "toy_warmth{} 0.25",
         ] {

@@ -40,6 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         told: Status::default(),
         datagrams: Vec::new(),
         state: Some((file, guardian)),
+        claim: None,
         admin: None,
     };
     daemon::run(parts, &AtomicBool::new(false))?;

@@ -63,7 +63,12 @@ impl Controller {
         self.tell(&Event::Completed { class, took, ok }, now)
     }
 
-    /// How busy the server is; ten to a hundred times a second.
+    /// The number of a class is another one's from now on.
+    pub fn replaced(&mut self, class: ClassId, now: Duration) -> Option<Decision> {
+        self.tell(&Event::Replaced(class), now)
+    }
+
+    /// How busy the server is; a hundred times a second.
     pub fn load(&mut self, load: Load, now: Duration) -> Option<Decision> {
         self.tell(&Event::Load(load), now)
     }

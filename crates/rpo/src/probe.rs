@@ -1,16 +1,20 @@
 //! What this machine allows: each way of switching, timed on processes of its own that keep the
-//! CPUs busy. Nobody else's are touched, and what is made is removed.
+//! CPUs busy. Nobody else's are touched, and what is made is removed; what a probe left that was
+//! killed, by the next one.
 
 use crate::cpus::CpuSet;
 use crate::switcher::measure::{Cost, cost};
-use crate::switcher::{Affinity, Cgroup, Switcher, mounts};
+use crate::switcher::{Affinity, Cgroup, Process, Switcher, mounts};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::thread::sleep;
 use std::time::Duration;
 
+/// Begins the name of a probe's group; its process follows.
+const GROUP: &str = "rhythm-rpo-probe-";
 /// Between two switches, so that tasks come to run on the CPUs that they were given.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -24,16 +28,28 @@ pub struct Probed {
 }
 
 /// Times each way with so many busy processes, switched so many times to the CPUs that `fewer`
-/// chooses of all.
+/// chooses of all. It ends early, with ways that are not timed, once `is_ending`.
 #[must_use]
-pub fn probe(processes: usize, rounds: usize, fewer: &dyn Fn(&CpuSet) -> CpuSet) -> Vec<Probed> {
+pub fn probe(
+    processes: usize,
+    rounds: usize,
+    fewer: &dyn Fn(&CpuSet) -> CpuSet,
+    is_ending: &AtomicBool,
+) -> Vec<Probed> {
+    let timed = |switcher: &mut dyn Switcher| -> Result<Cost, String> {
+        let fewer = fewer(switcher.full());
+        if fewer.is_empty() || fewer == *switcher.full() {
+            return Err("there is one CPU only".to_owned());
+        }
+        cost(switcher, &fewer, rounds, PAUSE, is_ending).map_err(|error| error.to_string())
+    };
     let group = |mount: Option<PathBuf>, way| {
         let cost = mount.ok_or_else(|| "it is not mounted".to_owned());
         let cost = cost.and_then(|mount| {
             let busy = Busy::start(processes).map_err(|error| error.to_string())?;
             let group = Scratch::make(&mount, busy)?;
             let mut opened = Cgroup::open(&group.folder).map_err(|error| error.to_string())?;
-            timed(&mut opened, rounds, fewer)
+            timed(&mut opened)
         });
         Probed { way, cost }
     };
@@ -48,7 +64,7 @@ pub fn probe(processes: usize, rounds: usize, fewer: &dyn Fn(&CpuSet) -> CpuSet)
             }
             sleep(PAUSE);
         }
-        timed(&mut opened, rounds, fewer)
+        timed(&mut opened)
     };
     vec![
         group(mounts::cgroup2(), "cgroup v2 cpuset"),
@@ -58,18 +74,6 @@ pub fn probe(processes: usize, rounds: usize, fewer: &dyn Fn(&CpuSet) -> CpuSet)
             cost: affinity(),
         },
     ]
-}
-
-fn timed(
-    switcher: &mut dyn Switcher,
-    rounds: usize,
-    fewer: &dyn Fn(&CpuSet) -> CpuSet,
-) -> Result<Cost, String> {
-    let fewer = fewer(switcher.full());
-    if fewer.is_empty() || fewer == *switcher.full() {
-        return Err("there is one CPU only".to_owned());
-    }
-    cost(switcher, &fewer, rounds, PAUSE).map_err(|error| error.to_string())
 }
 
 /// A shell with children that keep CPUs busy as long as it is there.
@@ -109,8 +113,8 @@ struct Scratch {
 
 impl Scratch {
     fn make(mount: &Path, busy: Busy) -> Result<Scratch, String> {
-        let name = format!("rhythm-rpo-probe-{}", std::process::id());
-        let folder = mount.join(name);
+        clear(mount);
+        let folder = mount.join(format!("{GROUP}{}", std::process::id()));
         fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let made = Scratch {
             folder,
@@ -135,6 +139,19 @@ impl Scratch {
             let _ = write("cgroup.procs", &process.to_string());
         }
         Ok(made)
+    }
+}
+
+/// Removes the groups of probes that were killed.
+fn clear(mount: &Path) {
+    for entry in fs::read_dir(mount).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_str().unwrap_or_default();
+        let pid = name.strip_prefix(GROUP).and_then(|pid| pid.parse().ok());
+        if pid.is_some_and(|pid| Process::of(pid).is_none()) {
+            // One that has tasks yet stays.
+            let _ = fs::remove_dir(entry.path());
+        }
     }
 }
 
@@ -185,7 +202,9 @@ mod tests {
                 .unwrap_or(or)
         };
         let (processes, rounds) = (number("RPO_PROCESSES", 4), number("RPO_ROUNDS", 5));
-        let probed = probe(processes, rounds, &|all| all.iter().take(1).collect());
+        let goes_on = AtomicBool::new(false);
+        let first = |all: &CpuSet| all.iter().take(1).collect();
+        let probed = probe(processes, rounds, &first, &goes_on);
         for Probed { way, cost } in &probed {
             match cost {
                 Ok(cost) => println!("{way}: shrink {}, grow {}", cost.shrink, cost.grow),
@@ -195,9 +214,25 @@ mod tests {
         let one_cpu = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
         let affinity = &probed.last().expect("three ways").cost;
         assert_eq!(affinity.is_ok(), !one_cpu, "{affinity:?}");
-        let own = format!("rhythm-rpo-probe-{}", std::process::id());
+        let own = format!("{GROUP}{}", std::process::id());
         for mount in [mounts::cgroup2(), mounts::cpuset1()].into_iter().flatten() {
             assert!(!mount.join(&own).exists());
         }
+    }
+
+    #[test]
+    fn what_a_killed_probe_left_is_removed_by_the_next() {
+        let dir = tempfile::TempDir::new().expect("a folder");
+        let mut ended = Command::new("true").spawn().expect("a process");
+        ended.wait().expect("it ends");
+        let (killed, runs) = (ended.id(), std::process::id());
+        let names = [killed, runs].map(|pid| format!("{GROUP}{pid}"));
+        for name in [names[0].as_str(), &names[1], "rhythm-rpo-probe-x", "web"] {
+            fs::create_dir(dir.path().join(name)).expect("a folder");
+        }
+        clear(dir.path());
+        let has = |name: &str| dir.path().join(name).exists();
+        assert!(!has(&names[0]));
+        assert!(has(&names[1]) && has("rhythm-rpo-probe-x") && has("web"));
     }
 }

@@ -14,7 +14,7 @@ use rhythm_net::signal::{self, Signal};
 use rhythm_net::{ListenOptions, Listener};
 use rhythm_rpo::classifier::{derive, log};
 use rhythm_rpo::cpus::CpuSet;
-use rhythm_rpo::daemon::{self, Hardware, Lock, Parts, PutBack, State, StateError, Status};
+use rhythm_rpo::daemon::{self, Claim, Hardware, Lock, Parts, PutBack, State, Status};
 use rhythm_rpo::probe::{Probed, probe};
 use rhythm_rpo::switcher::Switcher;
 use rhythm_rpo::topology::{SYSFS, Topology};
@@ -84,6 +84,10 @@ enum Tool {
         /// The log of one that is faster with one a core
         #[arg(value_name = "LOG_B")]
         one_per_core: PathBuf,
+
+        /// What the logs are compared by
+        #[arg(long, value_name = "WHAT", default_value = "frequency")]
+        by: By,
     },
     /// Put back what a controller left that was killed
     Restore {
@@ -97,6 +101,15 @@ enum Tool {
         #[arg(value_name = "FILE")]
         state: PathBuf,
     },
+}
+
+/// What two logs are compared by.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum By {
+    /// How frequent each class is
+    Frequency,
+    /// How frequent the classes with short answers are, against those with long ones
+    Size,
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
@@ -113,7 +126,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         Some(Tool::Classify {
             all_threads,
             one_per_core,
-        }) => classify(&all_threads, &one_per_core),
+            by,
+        }) => classify(&all_threads, &one_per_core, by),
         Some(Tool::Restore { state }) => {
             let put_back = State::find(&state)?.put_back()?;
             complain_of(&put_back);
@@ -170,13 +184,15 @@ fn control(options: Options) -> Result<ExitCode> {
     let (_watch, is_ending) = ending()?;
     logs::start(LogFormat::Text)?;
     let is_dry = options.is_dry();
-    let (mut state, mut locks) = (None, Vec::new());
+    let (mut state, mut claim) = (None, None::<Claim>);
     if !is_dry {
         let path = options.state()?;
         let own = State::take(&path)?;
-        // What is found next is only then what the server really had.
-        locks = lock(&options, &path)?;
+        // Before anything else, which may fail; what is found next is only then what the server
+        // really had.
         warn_of(&own.put_back()?);
+        let mut locks = Locks::take(&options, &path)?;
+        claim = Some(Box::new(move || Ok(locks.renew()?)));
         let mut guardian = Command::new(std::env::current_exe().context("this program")?);
         guardian.args(["rpo", "guard"]).arg(path);
         state = Some((own, guardian));
@@ -187,35 +203,63 @@ fn control(options: Options) -> Result<ExitCode> {
         Err(why) => return Ok(nothing_to_gain(&why)),
     };
     tracing::info!(by = switcher.name(), all = %switcher.full(), fewer = %fewer, "rpo controls");
-    let parts = parts(&options, switcher, fewer, state)?;
+    let mut parts = parts(&options, switcher, fewer, state)?;
+    parts.claim = claim;
     let text = daemon::run(parts, &is_ending)?;
-    drop(locks);
     tracing::info!("ended; the server has all its CPUs\n{text}");
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keeps other controllers from the server, and puts back what one of it left that was killed and
-/// had another state file.
-fn lock(options: &Options, state: &Path) -> Result<Vec<Lock>> {
-    let absolute = std::path::absolute(state).context("--state")?;
-    let beside = || absolute.parent().map(Path::to_owned);
-    let folder = daemon::shared_folder().or_else(beside);
-    let folder = folder.context("--state: the path of a file")?;
-    let mut locks = Vec::new();
-    for what in options.server()? {
-        let (mut lock, left) = Lock::take(&folder, &what, state)?;
-        if let Some(left) = left {
-            match State::take(&left).and_then(|left| left.put_back()) {
-                Ok(put_back) => warn_of(&put_back),
-                // Who has it now has put back what was left in it.
-                Err(StateError::Held(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-            lock.own()?;
-        }
-        locks.push(lock);
+/// Keeps other controllers from the server, by each of its names.
+struct Locks {
+    options: Options,
+    folder: PathBuf,
+    state: PathBuf,
+    held: Vec<(String, Lock)>,
+}
+
+impl Locks {
+    fn take(options: &Options, state: &Path) -> Result<Locks> {
+        let absolute = std::path::absolute(state).context("--state")?;
+        let beside = || absolute.parent().map(Path::to_owned);
+        let folder = daemon::shared_folder().or_else(beside);
+        let mut locks = Locks {
+            options: options.clone(),
+            folder: folder.context("--state: the path of a file")?,
+            state: absolute,
+            held: Vec::new(),
+        };
+        locks.renew()?;
+        Ok(locks)
     }
-    Ok(locks)
+
+    /// Takes those of the names that the server has now, and puts back what a controller of it left
+    /// that was killed and had another state file. Those of names that it had before are let go.
+    fn renew(&mut self) -> Result<()> {
+        let names = self.options.server()?;
+        for what in &names {
+            if self.held.iter().any(|(held, _)| held == what) {
+                continue;
+            }
+            let (mut lock, left) = Lock::take(&self.folder, what, &self.state)?;
+            if let Some(left) = left {
+                let put_back = State::put_back_left(&left).with_context(|| {
+                    format!(
+                        "a controller of this server was killed, and what it left is in {}",
+                        left.display()
+                    )
+                });
+                warn_of(&put_back?);
+                lock.own()?;
+            }
+            self.held.push((what.clone(), lock));
+        }
+        let all = std::mem::take(&mut self.held).into_iter();
+        let (held, former): (Vec<_>, Vec<_>) = all.partition(|(what, _)| names.contains(what));
+        self.held = held;
+        former.into_iter().for_each(|(_, lock)| lock.release());
+        Ok(())
+    }
 }
 
 /// Says what was put back of a controller that was killed, if anything was.
@@ -261,6 +305,7 @@ fn parts(
         told: Status::default(),
         datagrams: options.sockets()?,
         state,
+        claim: None,
         admin: match options.admin {
             Some(at) => Some((listen("--admin", at)?, options.admin_hosts.clone())),
             None => None,
@@ -316,7 +361,11 @@ fn show_probe(processes: usize, rounds: usize) -> Result<ExitCode> {
     print_line(format_args!(
         "median and p99 of {rounds} switches of {processes} busy processes:"
     ))?;
-    for Probed { way, cost } in probe(processes, rounds, &fewer) {
+    // What is made for it is removed, also where it is interrupted.
+    let (_watch, is_ending) = ending()?;
+    let probed = probe(processes, rounds, &fewer, &is_ending);
+    ensure!(!is_ending.load(Ordering::Relaxed), "it was interrupted");
+    for Probed { way, cost } in probed {
         match cost {
             Ok(cost) => print_line(format_args!(
                 "  {way:<18} to fewer {}, to all {}",
@@ -351,7 +400,7 @@ fn lines(mut log: impl BufRead, read: &mut io::Result<()>) -> impl Iterator<Item
 }
 
 /// Prints classes as a file for `--config` has them.
-fn classify(all_threads: &Path, one_per_core: &Path) -> Result<ExitCode> {
+fn classify(all_threads: &Path, one_per_core: &Path, by: By) -> Result<ExitCode> {
     let mut classifier = rhythm_rpo::classifier::Classifier::default();
     let mut counted = |path: &Path| -> Result<log::Counts> {
         let cannot = || format!("cannot read {}", path.display());
@@ -375,10 +424,14 @@ fn classify(all_threads: &Path, one_per_core: &Path) -> Result<ExitCode> {
         Ok(counts)
     };
     let (all, one) = (counted(all_threads)?, counted(one_per_core)?);
-    let tables = derive::tables(&all, &one);
+    let (rule, who): (derive::Rule, _) = match by {
+        By::Frequency => (derive::by_frequency, "no class has"),
+        By::Size => (derive::by_size, "neither short answers nor long ones have"),
+    };
+    let tables = derive::tables(&all, &one, rule);
     if tables.is_empty() {
         complain(format_args!(
-            "rhythm: no class has another share in one log than in the other, so there is none to \
+            "rhythm: {who} another share in one log than in the other, so there is no class to \
              print"
         ));
     }

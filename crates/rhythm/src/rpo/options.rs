@@ -14,7 +14,9 @@ use rhythm_rpo::topology::{SYSFS, Topology};
 use serde::Deserialize;
 use std::fs;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What is asked where a unit's control group is.
 const SYSTEMCTL: &str = "systemctl";
@@ -98,6 +100,11 @@ pub(super) struct Options {
     #[arg(long, value_name = "NUM")]
     batch: Option<u32>,
 
+    /// The latency objective, of --policy learned: nothing is tried while answers take longer than
+    /// this in the mean, in milliseconds [default: none]
+    #[arg(long, value_name = "MS")]
+    objective: Option<NonZeroU32>,
+
     /// Classes are those of TPC-W, as in the paper's Table V
     #[arg(long)]
     tpcw: bool,
@@ -162,6 +169,7 @@ impl Options {
             socket_mode: self.socket_mode.or(file.socket_mode),
             policy: self.policy.or(file.policy),
             batch: self.batch.or(file.batch),
+            objective: self.objective.or(file.objective),
             tpcw: self.tpcw || file.tpcw,
             class: file.class,
             state: self.state.or(file.state),
@@ -246,6 +254,10 @@ impl Options {
             );
         }
         if let Some(list) = &self.fewer_cpus {
+            ensure!(
+                !self.smt_control,
+                "--fewer-cpus {list}: with --smt-control, which CPUs stay is the kernel's choice"
+            );
             let fewer: CpuSet = list.parse().context("--fewer-cpus")?;
             ensure!(
                 !fewer.is_empty() && fewer.is_subset(full) && fewer != *full,
@@ -326,9 +338,14 @@ impl Options {
                 .classes()
                 .any(|class| class.friendly.is_some())
         };
-        let rule: Box<dyn Policy + Send> = match self.policy.unwrap_or(PolicyName::Learned) {
+        let name = self.policy.unwrap_or(PolicyName::Learned);
+        ensure!(
+            self.objective.is_none() || name == PolicyName::Learned,
+            "--objective is of --policy learned: the others try nothing"
+        );
+        let rule: Box<dyn Policy + Send> = match name {
             PolicyName::Learned if only_watches => return Ok(Box::new(Watching::new(None))),
-            PolicyName::Learned => Box::new(Learned::new(LearnedSettings::default())),
+            PolicyName::Learned => Box::new(Learned::new(learning(self.objective))),
             PolicyName::Paper => {
                 ensure!(
                     knows(),
@@ -370,6 +387,14 @@ impl Options {
     }
 }
 
+/// How it is learned, with an objective in milliseconds if there is one.
+pub(super) fn learning(objective: Option<NonZeroU32>) -> LearnedSettings {
+    LearnedSettings {
+        objective: objective.map(|millis| Duration::from_millis(millis.get().into())),
+        ..LearnedSettings::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -404,6 +429,35 @@ mod tests {
         assert!(error.to_string().contains("several ways"), "{error}");
         let unknown = toml::from_str::<Options>("units = 'x'").expect_err("no key");
         assert!(unknown.to_string().contains("units"));
+    }
+
+    #[test]
+    fn an_objective_is_of_what_is_learned() {
+        let text = |policy: &str| format!("policy = '{policy}'\nobjective = 250");
+        let read = |policy: &str| toml::from_str::<Options>(&text(policy)).expect("a file");
+        let classifier = Classifier::tpcw();
+        let learned = read("learned");
+        assert!(learned.policy(&classifier, false).is_ok());
+        let objective = learning(learned.objective).objective;
+        assert_eq!(objective, Some(Duration::from_millis(250)));
+        let flags = Options {
+            objective: NonZeroU32::new(80),
+            ..Options::default()
+        };
+        assert_eq!(flags.over(learned).objective, NonZeroU32::new(80));
+        let error = read("paper").policy(&classifier, false).err();
+        let error = error.expect("it tries nothing").to_string();
+        assert!(error.contains("--objective"), "{error}");
+        assert!(toml::from_str::<Options>("objective = 0").is_err());
+    }
+
+    #[test]
+    fn which_cpus_smt_control_leaves_is_not_said_by_hand() {
+        let full: CpuSet = "0-3".parse().expect("a list");
+        let both: Options =
+            toml::from_str("smt-control = true\nfewer-cpus = '0,2'\n").expect("one");
+        let error = both.fewer(&full).expect_err("it is refused").to_string();
+        assert!(error.contains("the kernel's choice"), "{error}");
     }
 
     #[test]

@@ -8,18 +8,20 @@
 //! taken away goes on serving its connections on those that are left. What is switched ends with
 //! the process, so nothing has to be put back by others.
 
+use super::options::learning;
 use anyhow::{Context, Result, ensure};
 use rhythm_rpo::classifier::Classifier;
 use rhythm_rpo::collector::{Counting, Totals};
 use rhythm_rpo::cpus::CpuSet;
 use rhythm_rpo::daemon::{self, Parts, Status};
-use rhythm_rpo::policy::{Fixed, Learned, LearnedSettings, Policy, Watching};
+use rhythm_rpo::policy::{Fixed, Learned, Policy, Watching};
 use rhythm_rpo::setting::Setting;
 use rhythm_rpo::switcher::{Dry, Restore, SwitchError, Switcher};
 use rhythm_rpo::topology::{SYSFS, Topology};
 use rhythm_server::Control;
 use rhythm_server::observe::metrics::{Metrics, PageTotals};
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,6 +52,11 @@ pub(crate) struct OwnArgs {
     /// The CPUs in place of one thread a core, by hand [default: from the machine's topology]
     #[arg(long, value_name = "LIST", requires = "rpo")]
     rpo_fewer_cpus: Option<String>,
+
+    /// The latency objective: nothing is tried while answers take longer than this in the mean, in
+    /// milliseconds [default: none]
+    #[arg(long, value_name = "MS", requires = "rpo")]
+    rpo_objective: Option<NonZeroU32>,
 
     /// Tell what the controller does at this address, for `rhythm rpo status`
     #[arg(long, value_name = "ADDR:PORT", requires = "rpo")]
@@ -119,7 +126,7 @@ pub(crate) fn start(
     };
     tracing::info!(all = %full, fewer = %fewer, "rpo controls the workers");
     let policy: Box<dyn Policy + Send> = match how {
-        How::Learned => Box::new(Learned::new(LearnedSettings::default())),
+        How::Learned => Box::new(Learned::new(learning(args.rpo_objective))),
         How::Advise => Box::new(Watching::new(None)),
         How::OnePerCore => Box::new(Fixed::new(Setting::OnePerCore)),
     };
@@ -148,6 +155,7 @@ pub(crate) fn start(
         only_watches,
         told: told.clone(),
         state: None,
+        claim: None,
         admin,
     };
     let is_ending = Arc::new(AtomicBool::new(false));

@@ -106,6 +106,11 @@ pub(crate) struct Controller {
 impl Controller {
     /// Of the paper's rule and classes, in a folder, with more flags.
     pub(crate) fn start(folder: &Path, fewer: usize, flags: &[&str]) -> Controller {
+        Controller::start_at(folder, folder, fewer, flags)
+    }
+
+    /// The same, of a shell that is at this place.
+    fn start_at(at: &Path, folder: &Path, fewer: usize, flags: &[&str]) -> Controller {
         let (socket, state) = (folder.join("rpo.sock"), folder.join("state"));
         let mut child = Command::new(env!("CARGO_BIN_EXE_rhythm"))
             .args([
@@ -121,6 +126,7 @@ impl Controller {
             .arg("--state")
             .arg(&state)
             .args(flags)
+            .current_dir(at)
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
@@ -192,6 +198,18 @@ impl Controller {
 
     fn light(&self) {
         self.batch("GET", "/item/7");
+    }
+
+    /// Kills its guardian and then it.
+    fn kill_with_guardian(self) {
+        kill_process(pid(&self.child), Signal::STOP).expect("it runs");
+        let own = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
+        for child in children.expect("it runs").split_whitespace() {
+            let guardian = child.parse().ok().and_then(Pid::from_raw);
+            kill_process(guardian.expect("a number"), Signal::KILL).expect("it runs");
+        }
+        kill_process(pid(&self.child), Signal::KILL).expect("it runs");
     }
 
     fn ended(mut self) -> ExitStatus {
@@ -345,8 +363,182 @@ fn a_server_that_starts_again_is_followed_and_who_else_changes_it_is_counted() {
         controller.heavy();
         second.has(&all[..1])
     });
+    // It is this one's alone, also by its own number.
+    let beside = self::folder("followed-beside");
+    let process = second.0.id().to_string();
+    let other = Controller::start(&beside, all[0], &["--pid", &process]);
+    other.said("already: stop that one first");
+    assert!(!other.ended().success());
     kill_process(pid(&controller.child), Signal::KILL).expect("it runs");
     until("all CPUs are back", || second.has(&all));
+}
+
+/// `tasks`, as a state file has it, of a process and all that descend from it.
+fn tasks(of: &Idle, all: &[usize]) -> String {
+    let named = rhythm_rpo::switcher::Process::of(of.0.id()).expect("it runs");
+    let cpus: rhythm_rpo::cpus::CpuSet = all.iter().copied().collect();
+    format!("tasks {cpus}\t{}:{}\n", named.pid, named.start)
+}
+
+/// Confines a server to one CPU, as a controller does.
+fn confine(server: &Idle, cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    let own = server.0.id();
+    let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
+    let children = children.expect("it runs");
+    let all = children.split_whitespace().map(|child| child.parse().ok());
+    for id in all.chain([Some(own as i32)]) {
+        sched_setaffinity(id.and_then(Pid::from_raw), &set).expect("this user's own");
+    }
+}
+
+#[test]
+fn a_group_is_put_back_from_wherever_it_was_named() {
+    let folder = folder("relative");
+    let web = folder.join("web");
+    std::fs::create_dir(&web).expect("a folder");
+    // Files that look like groups of v1.
+    for group in [&folder, &web] {
+        std::fs::write(group.join("cgroup.procs"), "").expect("a file");
+        std::fs::write(group.join("cpuset.cpus"), "0-1\n").expect("a file");
+    }
+    let has = |cpus: &str| {
+        let text = std::fs::read_to_string(web.join("cpuset.cpus"));
+        text.expect("a file").trim() == cpus
+    };
+    for (at, name) in [(&folder, "web"), (&web, ".")] {
+        let controller = Controller::start_at(at, &folder, 0, &["--cgroup", name]);
+        controller.heavy();
+        until("one a core", || has("0"));
+        controller.light();
+        until("all threads", || has("0-1"));
+        controller.heavy();
+        until("one a core again", || has("0"));
+        let state = controller.state.clone();
+        controller.kill_with_guardian();
+        assert!(has("0"), "nobody was left to put it back");
+        let output = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+            .args(["rpo", "restore"])
+            .arg(state)
+            .current_dir("/")
+            .output()
+            .expect("it starts");
+        assert!(output.status.success(), "{output:?}");
+        assert!(has("0-1"), "{name}: {output:?}");
+    }
+}
+
+#[test]
+fn what_was_left_is_put_back_before_anything_that_may_fail() {
+    let Some(all) = all_cpus() else { return };
+    let (folder, server) = (folder("first"), Idle::start());
+    until("it has a child", || server.has(&all));
+    confine(&server, all[0]);
+    std::fs::write(folder.join("state"), tasks(&server, &all)).expect("a file");
+    let unit = "rhythm-test-there-is-none.service";
+    let controller = Controller::start(&folder, all[0], &["--unit", unit]);
+    let state = controller.state.clone();
+    assert!(!controller.ended().success());
+    assert!(server.has(&all) && !state.exists());
+}
+
+#[test]
+fn what_another_process_is_about_to_put_back_is_waited_for() {
+    let Some(all) = all_cpus() else { return };
+    let (folder, server) = (folder("left"), Idle::start());
+    until("it has a child", || server.has(&all));
+    confine(&server, all[0]);
+    // A controller of this server was killed, and its guardian is slow.
+    let left = folder.join("left");
+    let guardian = rhythm_rpo::daemon::State::take(&left).expect("nobody has it");
+    let tasks = tasks(&server, &all);
+    std::fs::write(&left, &tasks).expect("a file");
+    let named = tasks.trim_end().split_once('\t').expect("a process").1;
+    let shared = rhythm_rpo::daemon::shared_folder().unwrap_or_else(|| folder.clone());
+    let lock = rhythm_rpo::daemon::Lock::take(&shared, &format!("process {named}"), &left);
+    drop(lock.expect("nobody has it"));
+    let process = server.0.id().to_string();
+    let controller = Controller::start(&folder, all[0], &["--pid", &process]);
+    thread::sleep(Duration::from_millis(1500));
+    guardian.put_back().expect("this user's own");
+    drop(guardian);
+    controller.heavy();
+    until("one a core, of all", || server.has(&all[..1]));
+    let cpus: rhythm_rpo::cpus::CpuSet = all.iter().copied().collect();
+    assert!(
+        controller
+            .status()
+            .contains(&format!("sets         all {cpus},"))
+    );
+    kill_process(pid(&controller.child), Signal::TERM).expect("it runs");
+    assert!(controller.ended().success());
+    assert!(server.has(&all));
+}
+
+#[test]
+fn a_probe_that_is_interrupted_removes_what_it_made() {
+    if all_cpus().is_none() {
+        return;
+    }
+    let probe = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+        .args(["rpo", "probe", "--processes", "2", "--rounds", "10000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let name = format!("rhythm-rpo-probe-{}", probe.id());
+    let mounts = std::fs::read_to_string("/proc/self/mounts").expect("it is there");
+    let mounts = mounts.lines().filter(|line| line.contains(" cgroup"));
+    let mounts = mounts.filter_map(|line| line.split(' ').nth(1));
+    let groups: Vec<_> = mounts.map(|mount| Path::new(mount).join(&name)).collect();
+    // It is there for as long as the rounds take, where one can be made; else threads are switched.
+    thread::sleep(Duration::from_secs(2));
+    if !groups.iter().any(|group| group.exists()) {
+        eprintln!("no group can be made here");
+    }
+    kill_process(pid(&probe), Signal::INT).expect("it runs");
+    let output = probe.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("interrupted"), "{said}");
+    assert!(groups.iter().all(|group| !group.exists()));
+}
+
+#[test]
+fn classes_are_made_of_two_logs_by_either_rule() {
+    let folder = folder("classify");
+    let line = |path: &str, bytes: u32| format!("h - - [t] \"GET {path} HTTP/1.1\" 200 {bytes}\n");
+    let log = |name: &str, [short, long]: [usize; 2]| {
+        let text = [
+            line("/short", 100).repeat(short),
+            line("/long", 9000).repeat(long),
+        ];
+        let path = folder.join(name);
+        // As frequent in both: of it only its size says something.
+        std::fs::write(&path, text.concat() + &line("/both", 200)).expect("a file");
+        path
+    };
+    let logs = [log("a", [6, 3]), log("b", [3, 6])];
+    let classify = |flags: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+            .args(["rpo", "classify"])
+            .args(&logs)
+            .args(flags)
+            .output()
+            .expect("it starts");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let by_name = classify(&[]);
+    assert!(
+        by_name.contains("GET /short") && !by_name.contains("GET /both"),
+        "{by_name}"
+    );
+    let by_size = classify(&["--by", "size"]);
+    let class = "name = \"GET /both\"\npatterns = [\"GET /both\", \"GET /both/**\"]\n\
+                 friendly = \"all-threads\"";
+    assert!(by_size.contains(class), "{by_size}");
 }
 
 #[test]

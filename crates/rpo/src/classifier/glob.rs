@@ -26,7 +26,7 @@ pub(super) struct Glob {
 enum Part {
     /// This byte.
     Byte(u8),
-    /// One byte but a slash.
+    /// One character but a slash.
     One,
     /// Any text without a slash.
     Within,
@@ -84,8 +84,14 @@ impl Glob {
                 _ => false,
             };
             if fits {
-                part += 1;
                 at += 1;
+                if self.parts[part] == Part::One {
+                    // The rest of a character of several bytes.
+                    at += (text[at..].iter())
+                        .take_while(|byte| *byte & 0xC0 == 0x80)
+                        .count();
+                }
+                part += 1;
             } else if let Some((star, reach)) =
                 inner.filter(|(_, reach)| text.get(*reach).is_some_and(|here| *here != b'/'))
             {
@@ -124,6 +130,10 @@ mod tests {
             ("**/x/*b", "/x/ab/x/c", false),
             ("/page?", "/page7", true),
             ("/page?", "/page/", false),
+            ("/caf?", "/caf\u{e9}", true),
+            ("/caf??", "/caf\u{e9}", false),
+            ("**??", "\u{20ac}", false),
+            ("/?/?", "/\u{20ac}/\u{e9}", true),
             ("**", "", true),
             ("*", "a/b", false),
         ] {

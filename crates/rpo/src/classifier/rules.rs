@@ -2,13 +2,16 @@
 //! remembered, so that a request costs one look-up.
 
 use super::glob::Glob;
-use super::{ClassId, ClassTable, Friendly, tpcw};
+use super::{ClassId, ClassTable, Friendly, MAX_CLASSES, tpcw};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 /// So many paths are remembered with their class.
 const REMEMBERED: usize = 1024;
+/// A class of which none of the last so many looks was may give way: what is so seldom is not what
+/// a choice rests on.
+const SELDOM: u64 = 200_000;
 /// Longer paths than this are cut.
 const PATH_MAX: usize = 512;
 
@@ -34,6 +37,9 @@ pub struct Classifier {
     /// Its keys are of this process alone: who asks cannot make two paths meet on purpose.
     hasher: RandomState,
     made: HashMap<String, ClassId>,
+    /// How many looks there were, and which was the last of each class.
+    looks: u64,
+    looked: [u64; MAX_CLASSES],
 }
 
 #[derive(Debug)]
@@ -53,6 +59,8 @@ impl Default for Classifier {
             remembered: vec![None; REMEMBERED],
             hasher: RandomState::new(),
             made: HashMap::new(),
+            looks: 0,
+            looked: [0; MAX_CLASSES],
         }
     }
 }
@@ -119,13 +127,16 @@ impl Classifier {
         let path = bare(path.as_bytes());
         let key = self.hasher.hash_one((method, path));
         let place = key as usize % REMEMBERED;
-        if let Some((known, class)) = self.remembered[place]
-            && known == key
-        {
-            return class;
-        }
-        let class = self.look_up(method, path);
-        self.remembered[place] = Some((key, class));
+        let class = match self.remembered[place] {
+            Some((known, class)) if known == key => class,
+            _ => {
+                let class = self.look_up(method, path);
+                self.remembered[place] = Some((key, class));
+                class
+            }
+        };
+        self.looks += 1;
+        self.looked[usize::from(class.0)] = self.looks;
         class
     }
 
@@ -143,7 +154,29 @@ impl Classifier {
         };
         self.made.insert(name, id);
         self.remembered.fill(None);
+        self.looked[usize::from(id.0)] = self.looks;
         id
+    }
+
+    /// Where a request that somebody vouches for is of no class, and there is no room for its own:
+    /// has that take the number of the one that was asked for least lately, if that was long ago.
+    /// Gives this number, of which what was known is of another class.
+    pub(crate) fn replace(&mut self, method: &str, path: &str) -> Option<ClassId> {
+        if self.classify(method, path) != ClassId::OTHER || !self.open || self.table.has_room() {
+            return None;
+        }
+        let seldom = self.made.values().copied();
+        let seldom = seldom.min_by_key(|id| self.looked[usize::from(id.0)])?;
+        if self.looked[usize::from(seldom.0)] + SELDOM > self.looks {
+            return None;
+        }
+        let name = own_name(method, bare(path.as_bytes()));
+        self.made.remove(&self.table.get(seldom).name);
+        self.table.replace(seldom, &name);
+        self.made.insert(name, seldom);
+        self.remembered.fill(None);
+        self.looked[usize::from(seldom.0)] = self.looks;
+        Some(seldom)
     }
 
     /// The classes there are.
@@ -188,7 +221,6 @@ fn bare(path: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::classifier::MAX_CLASSES;
 
     #[test]
     fn the_first_rule_that_fits_says_the_class() {
@@ -236,5 +268,30 @@ mod tests {
         assert_eq!(classifier.table().count(), MAX_CLASSES);
         assert_eq!(classifier.classify("GET", "/one-more"), ClassId::OTHER);
         assert_eq!(classifier.classify("GET", "/item/9"), item);
+    }
+
+    #[test]
+    fn classes_that_nobody_asks_for_give_way() {
+        let mut classifier = Classifier::default();
+        let item = classifier.learn("GET", "/item/7");
+        // A server that answers whatever is asked for was asked for much that nobody wants.
+        for index in 0..MAX_CLASSES {
+            classifier.learn("GET", &format!("/made-up-{index}"));
+        }
+        assert_eq!(classifier.replace("GET", "/new/1"), None, "all are in use");
+        for _ in 0..SELDOM {
+            classifier.classify("GET", "/item/7");
+        }
+        let new = classifier.replace("GET", "/new/1").expect("there is room");
+        assert_eq!(classifier.table().count(), MAX_CLASSES);
+        assert_eq!(classifier.table().get(new).name, "GET /new");
+        assert_eq!(classifier.classify("GET", "/new/2"), new);
+        assert_eq!(classifier.replace("GET", "/new/2"), None, "it is one");
+        assert_eq!(classifier.classify("GET", "/item/7"), item);
+        // The one that gave way is none any more, and no rule's class ever does.
+        let gone = (0..MAX_CLASSES).filter(|index| {
+            classifier.classify("GET", &format!("/made-up-{index}")) == ClassId::OTHER
+        });
+        assert_eq!(gone.count(), 3);
     }
 }

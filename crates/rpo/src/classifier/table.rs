@@ -109,6 +109,14 @@ impl ClassTable {
         Some(ClassId(u16::try_from(index).ok()?))
     }
 
+    /// Has a class give its number to a new one.
+    pub(super) fn replace(&mut self, id: ClassId, name: &str) {
+        self.classes[usize::from(id.0)] = Class {
+            name: name.to_owned(),
+            friendly: None,
+        };
+    }
+
     /// Makes a class, or says more of the one of that name; None where there is no room.
     pub fn add(&mut self, name: &str, friendly: Option<Friendly>) -> Option<ClassId> {
         if let Some(id) = self.find(name) {

@@ -1,4 +1,4 @@
-//! Lines of access logs, as nginx, HAProxy and Envoy send them by syslog: the common format or the
+//! Lines of access logs, as nginx and HAProxy send them by syslog: the common format or the
 //! combined one, and behind it how long the request took.
 //!
 //! ```text

@@ -3,7 +3,7 @@
 //! ```text
 //! Apache, nginx modules ─ records in a file of memory ──▶ ring.rs ───────┐
 //! anything ───────────── lines in Unix datagrams ──────▶ lines.rs ──────┼──▶ Record
-//! nginx, HAProxy, Envoy  access log by syslog ─────────▶ access_log.rs ─┘
+//! nginx, HAProxy ─────── access log by syslog ─────────▶ access_log.rs ─┘
 //! ```
 //!
 //! A server in this process is watched by what it counts anyway (counters.rs).

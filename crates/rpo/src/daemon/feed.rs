@@ -66,7 +66,7 @@ impl Feed {
             What::Completed { took, status } => {
                 self.under_way.completed(record.token);
                 self.completed(class, took, status, now);
-                self.learn(record, status);
+                self.learn(record, status, now);
             }
             What::Whole { took, status } => {
                 self.under_way.was_untold(now);
@@ -74,21 +74,38 @@ impl Feed {
                 if let Some(took) = took {
                     self.completed(class, took, status, now);
                 }
-                self.learn(record, status);
+                self.learn(record, status, now);
             }
         }
     }
 
     /// Of an answer there may come a class, for requests from now on: this one came as another.
-    fn learn(&mut self, record: &Record<'_>, status: u16) {
+    fn learn(&mut self, record: &Record<'_>, status: u16, now: Duration) {
         if is_success(status) {
-            self.classifier.learn(record.method, record.path);
+            self.make_class(record.method, record.path, now);
         }
+    }
+
+    /// The class of a request that somebody vouches for, its own if there is room.
+    fn make_class(&mut self, method: &str, path: &str, now: Duration) -> ClassId {
+        let class = self.classifier.learn(method, path);
+        if class != ClassId::OTHER {
+            return class;
+        }
+        let Some(replaced) = self.classifier.replace(method, path) else {
+            return class;
+        };
+        if let Some(seen) = self.seen.get_mut(usize::from(replaced.0)) {
+            *seen = Default::default();
+        }
+        let decision = self.controller.replaced(replaced, now);
+        self.decide(decision);
+        replaced
     }
 
     pub(super) fn counted(&mut self, path: &str, happened: Happened, now: Duration) {
         // It is a page of this process, which no stranger makes up.
-        let class = self.classifier.learn("", path);
+        let class = self.make_class("", path, now);
         match happened {
             Happened::Arrived => self.arrived(class, now),
             Happened::Completed { took, ok } => self.finished(class, took, ok, now),

@@ -31,10 +31,10 @@ pub fn guard(state: &Path, mut input: impl Read) -> Result<PutBack, StateError> 
             _ => {}
         }
     }
-    match State::take(state) {
-        // A controller has been started since, and has put it back.
+    match State::put_back_left(state) {
+        // A controller has been started since, has put it back, and has a guardian of its own.
         Err(StateError::Held(_)) => Ok(PutBack::default()),
-        taken => taken?.put_back(),
+        put_back => put_back,
     }
 }
 

@@ -110,6 +110,12 @@ impl Lock {
         self.named.clone_from(&self.state);
         Ok(())
     }
+
+    /// Lets it go while its controller goes on, with another server: what the state file has is of
+    /// that one.
+    pub fn release(mut self) {
+        self.named.clear();
+    }
 }
 
 impl Drop for Lock {
@@ -168,6 +174,14 @@ mod tests {
             assert_eq!(left.as_ref(), Some(&states[0]));
         }
         let (mut next, _) = take("cgroup /sys/web", 1).expect("nobody has it");
+        // One that is let go says nothing of what its controller has to put back of others.
+        fs::write(&states[1], "cgroup /sys/mail\t0-3\n").expect("a file");
+        let (former, _) = take("process 1:2", 1).expect("nobody has it");
+        former.release();
+        let (latter, left) = take("process 1:2", 0).expect("nobody has it");
+        assert_eq!(left, None);
+        latter.release();
+        fs::remove_file(&states[1]).expect("it is there");
         // Once it is, it is of no interest.
         fs::remove_file(&states[0]).expect("it is there");
         next.own().expect("it can be written");

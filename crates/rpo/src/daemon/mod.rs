@@ -4,7 +4,8 @@
 //! ```text
 //! at once     datagrams come                  ┐
 //! 1 to 10 ms  look into rings, and counters   ├─▶ classifier ─▶ policy ─▶ switcher
-//! 100 ms      how busy the CPUs are           ┘
+//! 10 ms       how many tasks run              ┘
+//! 100 ms      how busy the CPUs are; new threads after a switch
 //! 1 s         is what the kernel has what it was given? new threads, rings, guardian; status
 //! ```
 //!
@@ -33,15 +34,15 @@ pub use guard::guard;
 pub use hardware::Hardware;
 pub use load::sees_load;
 pub use lock::{Lock, shared_folder};
-pub use parts::{Choose, DaemonError, Parts};
+pub use parts::{Choose, Claim, DaemonError, Parts};
 pub use state::{PutBack, State, StateError};
 pub use telling::Status;
 
 use crate::collector::{Counters, Datagrams, Record};
 use crate::cpus::CpuSet;
-use crate::policy::{Decision, Load};
+use crate::policy::{Decision, LOOK, Load};
 use crate::setting::Setting;
-use crate::switcher::{Followed, SwitchError, Switcher};
+use crate::switcher::Switcher;
 use account::Account;
 use chain::Chain;
 use feed::Feed;
@@ -52,20 +53,21 @@ use rhythm_observe::admin::{Admin, Names};
 use rings::Rings;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use status::Snapshot;
+use std::error::Error;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Between two looks into a ring in which something is written.
-const LOOK: Duration = Duration::from_millis(1);
+const RING_LOOK: Duration = Duration::from_millis(1);
 /// Between two looks into one in which nothing was for a while.
 const IDLE_LOOK: Duration = Duration::from_millis(10);
 /// This while.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 /// Between two looks at what servers count.
 const COUNT: Duration = Duration::from_millis(10);
-/// Between two looks at how busy the CPUs are.
-const LOAD: Duration = Duration::from_millis(100);
+/// Between two looks at how busy the CPUs were, and after a switch at who is new.
+const COUNT_CPUS: Duration = Duration::from_millis(100);
 /// Between two looks at all that seldom changes.
 const UPKEEP: Duration = Duration::from_secs(1);
 
@@ -97,6 +99,7 @@ struct Daemon {
     datagrams: Vec<Datagrams>,
     state: Option<State>,
     guardian: Option<Guardian>,
+    claim: Option<Claim>,
     admin: Option<Admin>,
     told: Status,
     meter: Meter,
@@ -105,6 +108,7 @@ struct Daemon {
     last_record: Duration,
     last_turn: Duration,
     next_load: Duration,
+    next_cpus: Duration,
     next_upkeep: Duration,
     /// It was switched since the last look at who is new.
     follow_due: bool,
@@ -113,6 +117,8 @@ struct Daemon {
     trouble: Option<String>,
     /// Why the last switch that was tried failed, if it did.
     failed: Option<String>,
+    /// The last look at who is new failed: what has to be put back may be more than is kept.
+    is_lost: bool,
     account: Account,
     /// When the setting was set that is in force.
     since: Duration,
@@ -146,10 +152,10 @@ impl Daemon {
         };
         let (mut state, mut guardian) = (None, None);
         if let Some((file, command)) = parts.state {
+            guardian = Some(Guardian::start(command).map_err(start("the guardian"))?);
             // Before anything is changed: from here on whoever comes after knows what to put back.
             file.save(&parts.switcher.restores())?;
             state = Some(file);
-            guardian = Some(Guardian::start(command).map_err(start("the guardian"))?);
         }
         let mut daemon = Daemon {
             feed: Feed::new(parts.classifier, parts.policy),
@@ -166,6 +172,7 @@ impl Daemon {
             datagrams,
             state,
             guardian,
+            claim: parts.claim,
             admin,
             told,
             meter: Meter::default(),
@@ -178,11 +185,13 @@ impl Daemon {
             last_record: Duration::ZERO,
             last_turn: Duration::ZERO,
             next_load: Duration::ZERO,
+            next_cpus: Duration::ZERO,
             next_upkeep: Duration::ZERO,
             follow_due: false,
             pace: Pace::default(),
             trouble: None,
             failed: None,
+            is_lost: false,
             account: Account::default(),
             since: Duration::ZERO,
         };
@@ -246,14 +255,18 @@ impl Daemon {
                 server.look(|path, happened| feed.counted(path, happened, now));
             }
         }
-        if now >= self.next_load {
-            self.next_load = now + LOAD;
-            let under_way = self.feed.under_way.count(now);
+        if now >= self.next_cpus {
+            self.next_cpus = now + COUNT_CPUS;
             self.feed.under_way.forget(now);
             // To look takes milliseconds where there are many processes, so not at each switch.
             if std::mem::take(&mut self.follow_due) {
-                self.follow();
+                let _ = self.follow();
             }
+            self.meter.count(&self.measured().clone());
+        }
+        if now >= self.next_load {
+            self.next_load = now + LOOK;
+            let under_way = self.feed.under_way.count(now);
             let cpus = self.measured().clone();
             if let Some(load) = self.meter.look(&cpus, self.fewer.len(), under_way) {
                 self.load = load;
@@ -283,7 +296,7 @@ impl Daemon {
     /// Waits until there may be something to do.
     fn wait(&self) {
         let now = self.begin.elapsed();
-        let mut until = self.next_load.min(self.next_upkeep);
+        let mut until = self.next_load.min(self.next_cpus).min(self.next_upkeep);
         if let Some(at) = self.feed.controller.wake_at() {
             until = until.min(at);
         }
@@ -292,7 +305,7 @@ impl Daemon {
         }
         if self.rings.are_read() {
             let is_idle = now.saturating_sub(self.last_record) > IDLE_AFTER;
-            until = until.min(now + if is_idle { IDLE_LOOK } else { LOOK });
+            until = until.min(now + if is_idle { IDLE_LOOK } else { RING_LOOK });
         }
         if self.feed.decision.is_some() && self.trouble.is_none() {
             let at_once = self.may_switch(now);
@@ -351,8 +364,7 @@ impl Daemon {
                         tracing::info!("the server can be switched again");
                     }
                     took = begin.elapsed();
-                    self.account.switched(self.setting, took);
-                    self.pace.switched(self.begin.elapsed(), took);
+                    self.has_switched(took);
                     self.is_in_force(before);
                     self.follow_due = true;
                 }
@@ -367,7 +379,7 @@ impl Daemon {
     }
 
     /// Switching failed: the server gets all its CPUs, if that is possible.
-    fn failed(&mut self, error: &SwitchError) {
+    fn failed(&mut self, error: &dyn Error) {
         self.account.failures += 1;
         let why = format!("{:#}", Chain(error));
         if self.failed.as_ref() != Some(&why) {
@@ -376,15 +388,25 @@ impl Daemon {
         self.failed = Some(why.clone());
         self.trouble = Some(why);
         let full = self.switcher.full().clone();
-        // What it says is what was just said; upkeep gives them again where that failed.
-        let _ = self.switcher.set(&full);
         let before = std::mem::replace(&mut self.setting, Setting::AllThreads);
+        let begin = Instant::now();
+        // What it says is what was just said; upkeep gives them again where that failed.
+        let given = self.switcher.set(&full);
         if before != self.setting {
+            if given.is_ok() {
+                self.has_switched(begin.elapsed());
+            }
             self.is_in_force(before);
         }
         // What was decided before this is of another time; the policy decides anew.
         self.feed.decision = None;
         self.tell_policy(Duration::ZERO);
+    }
+
+    /// It was switched to this setting, which took so long.
+    fn has_switched(&mut self, took: Duration) {
+        self.account.switched(self.setting, took);
+        self.pace.switched(self.begin.elapsed(), took);
     }
 
     /// A setting is in force after this one: what was measured is of that.
@@ -401,25 +423,47 @@ impl Daemon {
         }
     }
 
-    fn follow(&mut self) {
-        match self.switcher.follow() {
-            Ok(Followed {
-                is_other,
-                was_changed,
-            }) => {
-                if was_changed {
-                    self.account.disagreements += 1;
-                    tracing::warn!("somebody changed threads' sets: they have their own again");
+    /// Looks who is new; says whether that went well. Where it did not, the server has all its CPUs
+    /// until it does.
+    #[must_use]
+    fn follow(&mut self) -> bool {
+        match self.try_follow() {
+            Ok(()) => {
+                if std::mem::take(&mut self.is_lost) {
+                    self.failed = None;
+                    tracing::info!("who is new is seen again");
                 }
-                if is_other
-                    && let Some(state) = &self.state
-                    && let Err(error) = state.save(&self.switcher.restores())
-                {
-                    tracing::error!("{:#}", Chain(&error));
-                }
+                true
             }
-            Err(error) => self.failed(&error),
+            Err(error) => {
+                self.is_lost = true;
+                self.failed(&error);
+                false
+            }
         }
+    }
+
+    fn try_follow(&mut self) -> Result<(), DaemonError> {
+        let followed = self.switcher.follow()?;
+        if followed.was_changed {
+            self.account.disagreements += 1;
+            tracing::warn!("somebody changed threads' sets: they have their own again");
+        }
+        if (followed.is_replaced || self.is_lost)
+            && let Some(claim) = &mut self.claim
+        {
+            claim().map_err(DaemonError::Claim)?;
+        }
+        if (followed.is_other || self.is_lost)
+            && let Some(state) = &self.state
+        {
+            state.save(&self.switcher.restores())?;
+        }
+        // Nobody is confined before the file says so.
+        if followed.is_replaced {
+            self.switcher.set(&self.cpus().clone())?;
+        }
+        Ok(())
     }
 
     /// Where CPUs went offline or came back, others may be one a core; what is in force is then put
@@ -441,7 +485,19 @@ impl Daemon {
     /// What is done each second.
     fn upkeep(&mut self) {
         self.choose_again();
-        self.follow();
+        if self.follow() {
+            self.look_at_kernel();
+        }
+        match self.guardian.as_mut().map(Guardian::look) {
+            Some(Ok(true)) => tracing::warn!("the guardian had ended, and is started again"),
+            Some(Err(error)) => tracing::error!("no guardian: {error}"),
+            _ => {}
+        }
+        self.rings.upkeep(self.begin.elapsed());
+    }
+
+    /// Looks whether the kernel has what it was given.
+    fn look_at_kernel(&mut self) {
         let wanted = self.switcher.possible(self.cpus());
         match self.switcher.current() {
             Ok(current) if current == wanted => {
@@ -460,12 +516,6 @@ impl Daemon {
             }
             Err(error) => self.failed(&error),
         }
-        match self.guardian.as_mut().map(Guardian::look) {
-            Some(Ok(true)) => tracing::warn!("the guardian had ended, and is started again"),
-            Some(Err(error)) => tracing::error!("no guardian: {error}"),
-            _ => {}
-        }
-        self.rings.upkeep(self.begin.elapsed());
     }
 
     fn snapshot(&self, now: Duration) -> Snapshot {

@@ -9,6 +9,7 @@ use crate::cpus::CpuSet;
 use crate::policy::Policy;
 use crate::switcher::{SwitchError, Switcher};
 use rhythm_net::Listener;
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
@@ -41,6 +42,9 @@ pub struct Parts {
     /// What has to be put back, and by which command the guardian is started; none where nothing is
     /// switched, or what is switched ends with this process.
     pub state: Option<(State, Command)>,
+    /// Called when the server is another one, before that is switched: keeps other controllers from
+    /// it.
+    pub claim: Option<Claim>,
     /// Where it tells of itself, and by which names it may be asked.
     pub admin: Option<(Listener, Vec<String>)>,
 }
@@ -48,7 +52,10 @@ pub struct Parts {
 /// One CPU a core of these; none where that is not known, or there is nothing to choose.
 pub type Choose = Box<dyn Fn(&CpuSet) -> Option<CpuSet> + Send>;
 
-/// Why a controller ends.
+/// Keeps other controllers from what is switched, as that is named now.
+pub type Claim = Box<dyn FnMut() -> Result<(), Box<dyn Error + Send + Sync>> + Send>;
+
+/// Why a controller ends, or the server has all its CPUs for now.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// What has to be put back is not known, or cannot be put back.
@@ -60,6 +67,9 @@ pub enum DaemonError {
     /// What is switched cannot be made ready for that.
     #[error(transparent)]
     Switch(#[from] SwitchError),
+    /// Another controller has it, or that cannot be told.
+    #[error("the server was started again, and is not this controller's alone")]
+    Claim(#[source] Box<dyn Error + Send + Sync>),
     /// The system has no resources for it.
     #[error("cannot start {what}")]
     Start {

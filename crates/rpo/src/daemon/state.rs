@@ -15,7 +15,11 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+/// So long a file that another process has is waited for: to put back what is in it may take
+/// seconds, where systemd is asked.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Most bytes of a file that is read: 65,536 processes.
 const FILE_MAX: u64 = 4 << 20;
 
@@ -61,6 +65,14 @@ pub enum StateError {
     /// No controller has kept anything there.
     #[error("no controller has kept {0}, nor is one known to have done so: is the name right?")]
     Unknown(PathBuf),
+    /// It would not be read as it is meant.
+    #[error("{path} cannot hold what has to be put back: {what}")]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// What that is.
+        what: String,
+    },
     /// It could not be put back.
     #[error("the server may still be confined")]
     Switch(#[from] SwitchError),
@@ -117,16 +129,47 @@ impl State {
         State::take(path)
     }
 
+    /// Puts back what a controller that was killed left in this file. Where another process has it,
+    /// which may be about to do that (its guardian, or the next controller with that file), it is
+    /// waited for.
+    ///
+    /// # Errors
+    /// When that one keeps it, and as [`State::take`] and [`State::put_back`].
+    pub fn put_back_left(path: &Path) -> Result<PutBack, StateError> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match State::take(path) {
+                Err(StateError::Held(_)) if !path.exists() => return Ok(PutBack::default()),
+                // That has taken a moment.
+                Err(StateError::Held(_)) if Instant::now() < end => {}
+                taken => return taken?.put_back(),
+            }
+        }
+    }
+
     /// Writes what has to be put back from now on.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When it cannot be written, or would be read as something else: the file stays as it is.
     pub(crate) fn save(&self, restores: &[Restore]) -> Result<(), StateError> {
         let new = beside(&self.path, ".new");
-        let text: String = restores
-            .iter()
-            .map(|restore| format!("{restore}\n"))
-            .collect();
+        let unwritable = |what| StateError::Unwritable {
+            path: self.path.clone(),
+            what,
+        };
+        let mut text = String::new();
+        for restore in restores {
+            let line = restore.to_string();
+            // A path may be no text, or have in it what parts lines and their fields.
+            if line.contains('\n') || line.parse::<Restore>().as_ref() != Ok(restore) {
+                return Err(unwritable(line.chars().take(200).collect()));
+            }
+            text += &line;
+            text.push('\n');
+        }
+        if text.len() as u64 > FILE_MAX {
+            return Err(unwritable(format!("it is longer than {FILE_MAX} bytes")));
+        }
         let write = || {
             let mut options = File::options();
             let mut file = options
@@ -219,6 +262,7 @@ fn beside(path: &Path, end: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::switcher::Process;
     use tempfile::TempDir;
 
     #[test]
@@ -247,6 +291,64 @@ mod tests {
         let other = dir.path().join("sate");
         assert!(matches!(State::find(&other), Err(StateError::Unknown(_))));
         assert!(!dir.path().join("sate.lock").exists());
+    }
+
+    #[test]
+    fn what_would_not_be_read_as_it_is_meant_is_not_written() {
+        use std::os::unix::ffi::OsStrExt;
+        let dir = TempDir::new().expect("a folder");
+        let path = dir.path().join("state");
+        let state = State::take(&path).expect("nobody has it");
+        let group = |folder: &[u8]| Restore::Cgroup {
+            folder: std::ffi::OsStr::from_bytes(folder).into(),
+            cpus: "0-3".to_owned(),
+        };
+        state.save(&[group(b"/sys/fs/cgroup/web")]).expect("a file");
+        let before = state.left().expect("it is read");
+        // More processes than are read of a file.
+        let processes = (0..400_000).map(|pid| Process { pid, start: 12_345 });
+        let many = Restore::Tasks {
+            processes: processes.collect(),
+            cpus: "0-3".parse().expect("a list"),
+        };
+        for refused in [
+            group(b"web.slice"),
+            group(b"/sys/\xff"),
+            group(b"/sys/a\tb"),
+            group(b"/sys/a\nb"),
+            many,
+        ] {
+            let error = state.save(&[refused]).expect_err("it is refused");
+            assert!(matches!(error, StateError::Unwritable { .. }), "{error:?}");
+        }
+        assert_eq!(state.left().expect("it is read"), before);
+    }
+
+    #[test]
+    fn what_another_process_has_is_waited_for() {
+        let dir = TempDir::new().expect("a folder");
+        let cpus = dir.path().join("cpuset.cpus");
+        let path = dir.path().join("state");
+        // Its guardian puts it back; or it is killed as well, and nobody has.
+        for puts_back in [true, false] {
+            fs::write(&cpus, "0\n").expect("a file");
+            let state = State::take(&path).expect("nobody has it");
+            let restore = Restore::Cgroup {
+                folder: dir.path().to_owned(),
+                cpus: "0-3".to_owned(),
+            };
+            state.save(&[restore]).expect("a file");
+            let other = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(1200));
+                if puts_back {
+                    state.put_back().expect("it is put back");
+                }
+            });
+            let put_back = State::put_back_left(&path).expect("it is let go");
+            assert_eq!(put_back.count, usize::from(!puts_back));
+            assert_eq!(fs::read_to_string(&cpus).expect("a file"), "0-3\n");
+            other.join().expect("no panic");
+        }
     }
 
     #[test]

@@ -165,7 +165,7 @@ impl Snapshot {
                 to.counters("answers", help, of(|all| all.answers))?;
             }
             let seconds = both(self.account.in_setting.map(|time| time.as_secs_f64()));
-            to.gauges("setting_seconds", "Time in a setting", seconds)?;
+            to.times("setting_seconds", "Time in a setting", seconds)?;
             to.counter(
                 "decisions",
                 "Decisions for another setting",
@@ -179,7 +179,8 @@ impl Snapshot {
             let help = "Times that the kernel had another set than it was given";
             to.counter("disagreements", help, self.account.disagreements)?;
             let switching = self.account.switching.as_secs_f64();
-            to.gauge("switching_seconds", "Time that switching took", switching)?;
+            let switching = vec![(Vec::new(), switching)];
+            to.times("switching_seconds", "Time that switching took", switching)?;
             to.counter(
                 "records",
                 "Arrivals and completions told",
@@ -218,7 +219,7 @@ impl Snapshot {
             to.counters("class_answers", help, answers)?;
             let seconds = of_classes(&self.classes, |seen| seen.took.as_secs_f64());
             let help = "Time that these took";
-            to.gauges("class_seconds", help, seconds)
+            to.times("class_seconds", help, seconds)
         })
     }
 }
@@ -265,6 +266,8 @@ mod tests {
             trouble: Some("cannot write cpuset.cpus".to_owned()),
             account: Account {
                 switches: [1, 2],
+                switching: Duration::from_millis(250),
+                in_setting: [Duration::ZERO, Duration::from_millis(1500)],
                 decisions: [decision].into(),
                 ..Account::default()
             },
@@ -300,6 +303,8 @@ mod tests {
             "rhythm_rpo_switches_total{setting=\"one_per_core\"} 2",
             "rhythm_rpo_instructions_total{setting=\"one_per_core\"} 1200",
             "rhythm_rpo_cache_misses_total{setting=\"one_per_core\"} 7",
+            "rhythm_rpo_setting_seconds_total{setting=\"one_per_core\"} 1.5",
+            "rhythm_rpo_switching_seconds_total{} 0.25",
         ] {
             assert!(
                 figures.lines().any(|told| told == line),

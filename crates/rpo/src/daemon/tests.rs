@@ -4,7 +4,9 @@ use super::*;
 use crate::classifier::{ClassId, Classifier};
 use crate::collector::What;
 use crate::policy::{Fixed, Policy, Watching, Why};
-use crate::switcher::{Dry, Restore};
+use crate::switcher::{Affinity, Dry, Followed, Pidfile, Restore, SwitchError};
+use std::fs;
+use std::process::{Child, Command};
 use std::sync::Arc;
 
 /// For what takes as long as the machine has it take.
@@ -41,6 +43,47 @@ fn what_strangers_ask_for_makes_no_classes() {
     assert_eq!(take("/item/8", 404), 2);
     assert_eq!(take("/cart", 303), 3);
     assert_ne!(feed.classifier.classify("GET", "/item/9"), ClassId::OTHER);
+}
+
+#[test]
+fn a_class_that_nobody_asks_for_gives_way_to_a_page_that_is() {
+    let mut feed = feed();
+    let ask = |feed: &mut Feed, path: &str| {
+        let (took, status) = (Duration::from_millis(1), 200);
+        let record = Record {
+            method: "GET",
+            path,
+            what: What::Whole {
+                took: Some(took),
+                status,
+            },
+            token: 0,
+        };
+        feed.take(&record, Duration::ZERO);
+        let classes = feed.classes();
+        let answers = |(name, seen): &(String, [feed::Seen; 2])| (name.clone(), seen[0].answers);
+        classes.iter().map(answers).collect::<Vec<_>>()
+    };
+    // A scanner, of a server that answers whatever is asked for.
+    for number in 0..400 {
+        let path = format!("/made-up-{number}");
+        (0..2).for_each(|_| drop(ask(&mut feed, &path)));
+    }
+    let answers = |told: &[(String, u64)], name: &str| {
+        let own = told.iter().find(|(known, _)| known == name);
+        own.map(|(_, answers)| *answers)
+    };
+    let told = ask(&mut feed, "/item/1");
+    assert_eq!(answers(&told, "GET /item"), None);
+    let told = ask(&mut feed, "/made-up-0");
+    assert_eq!(answers(&told, "GET /made-up-0"), Some(2));
+    for _ in 0..200_000 {
+        feed.classifier.classify("GET", "/made-up-1");
+    }
+    let told = ask(&mut feed, "/item/2");
+    assert_eq!(answers(&told, "GET /item"), Some(0), "none of another's");
+    let told = ask(&mut feed, "/item/3");
+    assert_eq!(answers(&told, "GET /item"), Some(1));
 }
 
 fn full() -> CpuSet {
@@ -94,6 +137,7 @@ fn parts(policy: impl Policy + Send + 'static, switcher: impl Switcher + 'static
         only_watches: false,
         told: Status::default(),
         state: None,
+        claim: None,
         admin: None,
     }
 }
@@ -136,7 +180,7 @@ impl Switcher for Loses {
 fn a_server_that_would_lose_something_is_left_as_it_is() {
     let dir = tempfile::TempDir::new().expect("a folder");
     let state = State::take(&dir.path().join("state")).expect("nobody has it");
-    let guardian = std::process::Command::new("true");
+    let guardian = Command::new("true");
     let started = Daemon::start(Parts {
         state: Some((state, guardian)),
         ..parts(Watching::new(None), Loses)
@@ -144,6 +188,153 @@ fn a_server_that_would_lose_something_is_left_as_it_is() {
     let error = started.err().expect("it is refused").to_string();
     assert!(error.contains("it would be lost"), "{error}");
     assert!(!dir.path().join("state").exists());
+}
+
+#[test]
+fn who_finds_no_guardian_leaves_nothing_to_put_back() {
+    let dir = tempfile::TempDir::new().expect("a folder");
+    let state = State::take(&dir.path().join("state")).expect("nobody has it");
+    let started = Daemon::start(Parts {
+        state: Some((state, Command::new("/nowhere/guardian"))),
+        ..parts(Watching::new(None), Dry::new(full()))
+    });
+    let error = started.err().expect("there is no such program").to_string();
+    assert!(error.contains("the guardian"), "{error}");
+    assert!(!dir.path().join("state").exists());
+}
+
+/// Has the CPUs that it is given, but who is new is not seen while this is true.
+struct Unseen {
+    full: CpuSet,
+    given: CpuSet,
+    is_unseen: Arc<AtomicBool>,
+}
+
+impl Switcher for Unseen {
+    fn name(&self) -> String {
+        "unseen".to_owned()
+    }
+
+    fn full(&self) -> &CpuSet {
+        &self.full
+    }
+
+    fn set(&mut self, cpus: &CpuSet) -> Result<(), SwitchError> {
+        self.given = cpus.clone();
+        Ok(())
+    }
+
+    fn current(&mut self) -> Result<CpuSet, SwitchError> {
+        Ok(self.possible(&self.given))
+    }
+
+    fn follow(&mut self) -> Result<Followed, SwitchError> {
+        match self.is_unseen.load(Ordering::Relaxed) {
+            true => Err(SwitchError::Unfit("it has other CPUs".to_owned())),
+            false => Ok(Followed::default()),
+        }
+    }
+
+    fn restores(&self) -> Vec<Restore> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_server_that_cannot_be_followed_has_all_its_cpus_until_it_can() {
+    let is_unseen = Arc::new(AtomicBool::new(true));
+    let switcher = Unseen {
+        full: full(),
+        given: full(),
+        is_unseen: is_unseen.clone(),
+    };
+    let mut daemon = daemon(Watching::new(None), switcher);
+    for _ in 0..3 {
+        daemon.upkeep();
+        assert!(daemon.trouble.is_some(), "that it has them is not enough");
+        daemon.feed.decision = to(Setting::OnePerCore);
+        daemon.turn();
+        assert_eq!(daemon.setting, Setting::AllThreads);
+    }
+    is_unseen.store(false, Ordering::Relaxed);
+    daemon.upkeep();
+    assert_eq!((&daemon.trouble, &daemon.failed), (&None, &None));
+    daemon.feed.decision = to(Setting::OnePerCore);
+    daemon.turn();
+    assert_eq!(daemon.setting, Setting::OnePerCore);
+    assert_eq!(daemon.account.switches, [0, 1]);
+    is_unseen.store(true, Ordering::Relaxed);
+    daemon.upkeep();
+    assert_eq!(daemon.setting, Setting::AllThreads);
+    assert_eq!(daemon.account.switches, [1, 1], "that is a switch, too");
+}
+
+/// A process that does nothing; killed when dropped.
+struct Idle(Child);
+
+impl Idle {
+    fn start() -> Idle {
+        let started = Command::new("sleep").arg("60").spawn();
+        Idle(started.expect("a process"))
+    }
+
+    fn cpus(&self) -> CpuSet {
+        let opened = Affinity::open(self.0.id()).expect("it runs");
+        opened.full().clone()
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_server_that_starts_again_is_confined_only_once_it_is_kept_what_it_had() {
+    let dir = tempfile::TempDir::new().expect("a folder");
+    let [file, state] = ["pid", "state"].map(|name| dir.path().join(name));
+    let (first, second) = (Idle::start(), Idle::start());
+    fs::write(&file, first.0.id().to_string()).expect("a file");
+    let switcher = Pidfile::open(&file).expect("it runs");
+    let full = switcher.full().clone();
+    let one: CpuSet = full.iter().take(1).collect();
+    if one == full {
+        eprintln!("not tried: one CPU");
+        return;
+    }
+    let held = State::take(&state).expect("nobody has it");
+    let mut daemon = Daemon::start(Parts {
+        fewer: one.clone(),
+        state: Some((held, Command::new("cat"))),
+        ..parts(Fixed::new(Setting::OnePerCore), switcher)
+    })
+    .expect("it starts");
+    let until_has_one = |daemon: &mut Daemon, server: &Idle| {
+        let begin = Instant::now();
+        while server.cpus() != one {
+            assert!(begin.elapsed() < PATIENCE, "it is confined");
+            daemon.turn();
+        }
+    };
+    until_has_one(&mut daemon, &first);
+    fs::write(&file, second.0.id().to_string()).expect("a file");
+    // The file cannot be written: in the place of the next one is a folder.
+    let next = dir.path().join("state.new");
+    fs::create_dir(&next).expect("a folder");
+    for _ in 0..2 {
+        daemon.upkeep();
+        assert!(daemon.trouble.is_some());
+        daemon.turn();
+        assert_eq!((first.cpus(), second.cpus()), (full.clone(), full.clone()));
+    }
+    fs::remove_dir(&next).expect("it is empty");
+    until_has_one(&mut daemon, &second);
+    let kept = fs::read_to_string(&state).expect("a file");
+    assert!(kept.contains(&format!("{}:", second.0.id())), "{kept}");
+    daemon.end().expect("it is put back");
+    assert_eq!(second.cpus(), full);
 }
 
 #[test]

@@ -10,14 +10,11 @@ use super::outcome::{Outcome, Second};
 use super::params::Params;
 use super::server::{RequestId, Server};
 use super::workload::{Asked, Session, Sessions, Workload};
-use crate::policy::{Event, Load, Policy};
+use crate::policy::{Event, LOOK, Load, Policy};
 use crate::{ClassId, Setting};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
-
-/// How often the policy hears how busy the server is.
-const LOAD_EVERY_S: f64 = 0.01;
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -84,6 +81,7 @@ pub fn run(params: &Params, run: &Run, chooser: Chooser<'_>) -> Result<Outcome, 
         admitted: 0,
         backlog: VecDeque::new(),
         switching: false,
+        busy: 0.0,
         chooser,
         wanted_wake: None,
         scoring: None,
@@ -135,6 +133,8 @@ struct Model<'a> {
     admitted: usize,
     backlog: VecDeque<RequestId>,
     switching: bool,
+    /// Busy share of the processors, times seconds, since the last look.
+    busy: f64,
     chooser: Chooser<'a>,
     wanted_wake: Option<Duration>,
     scoring: Option<f64>,
@@ -146,7 +146,7 @@ struct Model<'a> {
 impl Model<'_> {
     fn go(&mut self, length: Length) {
         self.plan(0.0, Planned::Begins);
-        self.plan(LOAD_EVERY_S, Planned::Loads);
+        self.plan(LOOK.as_secs_f64(), Planned::Loads);
         if self.each_second {
             self.plan(1.0, Planned::Second);
         }
@@ -188,6 +188,7 @@ impl Model<'_> {
         if let Chooser::Oracle(oracle) = &mut self.chooser {
             oracle.pass(after, &self.server);
         }
+        self.busy += after * self.server.utilization();
         self.server.pass(after);
         match by_itself {
             Some((_, next)) => {
@@ -235,11 +236,14 @@ impl Model<'_> {
                 self.tell(&Event::Switched { setting, took });
             }
             Planned::Loads => {
-                self.plan(LOAD_EVERY_S, Planned::Loads);
+                let look = LOOK.as_secs_f64();
+                self.plan(look, Planned::Loads);
+                // As the controller sees it: what runs at a moment, and what was busy since the
+                // last one.
                 let load = Load {
                     running: self.server.running() as f64,
                     cores: self.cores,
-                    utilization: self.server.utilization(),
+                    utilization: std::mem::take(&mut self.busy) / look,
                 };
                 self.tell(&Event::Load(load));
             }
@@ -276,11 +280,13 @@ impl Model<'_> {
     /// The request comes to the server, which takes only so many.
     fn reaches(&mut self, request: RequestId) {
         if self.admitted >= self.clients {
-            self.outcome.unstable = true;
+            self.outcome.unstable |= self.scoring.is_some();
             self.backlog.push_back(request);
         } else {
             self.admitted += 1;
-            self.outcome.most = self.outcome.most.max(self.admitted);
+            if self.scoring.is_some() {
+                self.outcome.most = self.outcome.most.max(self.admitted);
+            }
             let Request { kind, work, .. } = *self.requests.get(request);
             self.server.run(request, kind, work[0]);
         }
@@ -293,7 +299,10 @@ impl Model<'_> {
             request.under_lock = true;
             let work = request.work[1];
             self.server.lock(id, work);
-            self.outcome.most_at_lock = self.outcome.most_at_lock.max(self.server.at_lock());
+            if self.scoring.is_some() {
+                let at_lock = self.server.at_lock();
+                self.outcome.most_at_lock = self.outcome.most_at_lock.max(at_lock);
+            }
             return;
         }
         let request = *request;

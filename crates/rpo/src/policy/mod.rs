@@ -26,6 +26,9 @@ pub use watching::Watching;
 use crate::{ClassId, Setting};
 use std::time::Duration;
 
+/// So often a policy hears how busy the server is.
+pub(crate) const LOOK: Duration = Duration::from_millis(10);
+
 /// What a policy hears of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
@@ -40,6 +43,8 @@ pub enum Event {
         /// Whether it went well: what is refused says nothing of what the work takes.
         ok: bool,
     },
+    /// The number of a class is another one's from now on: what was known of it is of no use.
+    Replaced(ClassId),
     /// How busy the server is now.
     Load(Load),
     /// The setting is another one.

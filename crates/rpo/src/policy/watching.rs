@@ -87,7 +87,8 @@ impl Policy for Watching {
         match event {
             Event::Arrived(_) => self.requests += 1,
             Event::Load(load) => self.look(load),
-            Event::Switched { .. } | Event::Completed { .. } | Event::Woke => {}
+            Event::Switched { .. } | Event::Completed { .. } | Event::Replaced(_) | Event::Woke => {
+            }
         }
         self.in_setting[self.setting.index()] += now.saturating_sub(self.since);
         self.since = now;

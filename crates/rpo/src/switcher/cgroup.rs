@@ -41,7 +41,7 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Opens a group by its folder below a mount of cgroup v2 or v1.
+    /// Opens a group by its folder below a mount of cgroup v2 or v1, however that is named.
     ///
     /// # Errors
     /// When it is no group, the root group, or one that has no set of its own.
@@ -53,6 +53,8 @@ impl Cgroup {
                 folder.display()
             )));
         }
+        // Who puts back what was found works elsewhere, and `.` names no group above it.
+        let folder = &fs::canonicalize(folder).map_err(SwitchError::system("read", folder))?;
         let parent = folder.parent().filter(|parent| is_group(parent));
         let Some(parent) = parent else {
             return Err(SwitchError::Unfit(format!(
@@ -190,7 +192,8 @@ pub(super) fn give_back(folder: &Path, found: &str) -> Result<Option<String>, Sw
     let Err(error) = write(&path, found) else {
         return Ok(None);
     };
-    if !path.exists() {
+    // One that cannot be looked at may be there.
+    if path.try_exists().is_ok_and(|is_there| !is_there) {
         return Ok(None);
     }
     // In v1 a group, and the one above, lose a CPU that goes offline for good.

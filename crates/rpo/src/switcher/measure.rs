@@ -4,6 +4,7 @@ use super::error::SwitchError;
 use super::way::Switcher;
 use crate::cpus::CpuSet;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Times of one kind.
@@ -57,16 +58,21 @@ pub struct Cost {
 /// Switches to `fewer` and back so many times, a pause after each, and leaves it at all CPUs.
 ///
 /// # Errors
-/// When the switcher fails; it is left at all CPUs if that is possible.
+/// When the switcher fails, or it is to end before it is done; it is left at all CPUs if that is
+/// possible.
 pub fn cost(
     switcher: &mut dyn Switcher,
     fewer: &CpuSet,
     rounds: usize,
     pause: Duration,
+    is_ending: &AtomicBool,
 ) -> Result<Cost, SwitchError> {
     let full = switcher.full().clone();
     let mut cost = Cost::default();
     let result = (0..rounds).try_for_each(|_| {
+        if is_ending.load(Ordering::Relaxed) {
+            return Err(SwitchError::Unfit("it was interrupted".to_owned()));
+        }
         for (cpus, times) in [(fewer, &mut cost.shrink), (&full, &mut cost.grow)] {
             let begin = Instant::now();
             switcher.set(cpus)?;
@@ -94,7 +100,8 @@ mod tests {
     fn it_ends_with_all_cpus() {
         let mut dry = Dry::new("0-3".parse().expect("a list"));
         let fewer = "0-1".parse().expect("a list");
-        let cost = cost(&mut dry, &fewer, 3, Duration::ZERO).expect("nothing can fail");
+        let goes_on = AtomicBool::new(false);
+        let cost = cost(&mut dry, &fewer, 3, Duration::ZERO, &goes_on).expect("nothing can fail");
         assert_eq!((cost.shrink.0.len(), cost.grow.0.len()), (3, 3));
         assert!(cost.shrink.median() <= cost.shrink.p99());
         let all = dry.possible(dry.full());

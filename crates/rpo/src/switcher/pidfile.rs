@@ -5,6 +5,8 @@
 //! that descends from the server before took after it. Others are refused: which CPUs are one a
 //! core was decided for the first server's.
 //!
+//! It has all its CPUs until it is set again: what puts back its own has to be kept before.
+//!
 //! Those before it may go on for long (a server that starts a new one and lets the old one serve
 //! the connections that it has): they are given all their CPUs, and left alone from then on.
 
@@ -67,9 +69,6 @@ impl Pidfile {
         }
         self.release();
         self.tasks = Affinity::of(BTreeSet::from([process]), self.full.clone());
-        // Whom to give them to is found first.
-        self.tasks.follow()?;
-        self.tasks.set(&self.given)?;
         Ok(true)
     }
 
@@ -110,10 +109,13 @@ impl Switcher for Pidfile {
     }
 
     fn follow(&mut self) -> Result<Followed, SwitchError> {
-        let is_other = self.look()?;
-        let mut followed = self.tasks.follow()?;
-        followed.is_other |= is_other;
-        Ok(followed)
+        let is_replaced = self.look()?;
+        let followed = self.tasks.follow()?;
+        Ok(Followed {
+            is_other: followed.is_other | is_replaced,
+            is_replaced,
+            ..followed
+        })
     }
 
     fn restores(&self) -> Vec<Restore> {
@@ -157,10 +159,14 @@ mod tests {
         fs::write(&file, second.id().to_string()).expect("a file");
         let followed = opened.follow().expect("it runs");
         assert!(followed.is_other && !followed.was_changed, "{followed:?}");
-        assert_eq!(opened.current().expect("it runs"), one);
-        assert!(!opened.follow().expect("it runs").is_other);
+        // Not before what has to be put back of it can be kept.
+        assert!(followed.is_replaced);
+        assert_eq!(opened.current().expect("it runs"), full);
         let tasks = opened.restores();
         assert!(tasks[0].to_string().contains(&format!("{}:", second.id())));
+        assert_eq!(opened.follow().expect("it runs"), Followed::default());
+        opened.set(&one).expect("it runs");
+        assert_eq!(opened.current().expect("it runs"), one);
         opened.set(&full).expect("it runs");
         end(second);
     }
@@ -178,6 +184,7 @@ mod tests {
         opened.set(&one).expect("this user's own");
         fs::write(&file, second.id().to_string()).expect("a file");
         opened.follow().expect("it runs");
+        opened.set(&one).expect("it runs");
         let cpus = |child: &Child| Affinity::open(child.id()).expect("it runs").full().clone();
         assert_eq!((cpus(&first), cpus(&second)), (full, one));
         end(first);

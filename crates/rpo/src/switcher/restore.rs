@@ -1,5 +1,5 @@
 //! What puts back what a switcher found: a line of text each, so that a process that knows nothing
-//! else can do it.
+//! else can do it. A group's folder is named from the root: that process may be anywhere.
 //!
 //! ```text
 //! cgroup /sys/fs/cgroup/web <TAB> 0-7
@@ -92,10 +92,11 @@ fn read(line: &str) -> Option<Restore> {
     Some(match kind {
         "cgroup" => {
             second.parse::<CpuSet>().ok()?;
-            Restore::Cgroup {
-                folder: first.into(),
+            let folder = PathBuf::from(first);
+            folder.is_absolute().then(|| Restore::Cgroup {
+                folder,
                 cpus: second.to_owned(),
-            }
+            })?
         }
         "tasks" => {
             let process = |text: &str| {
@@ -167,6 +168,7 @@ mod tests {
             "cgroup",
             "cgroup /x",
             "cgroup /x\tz",
+            "cgroup x\t0",
             "tasks \t1:2",
             "tasks 0\t1",
         ] {

@@ -52,17 +52,15 @@ impl Unit {
             Some(group) => group.full().clone(),
             None => above(mount, &folder)?,
         };
-        let all = fs::read_to_string(mount.join("cpuset.cpus.effective"));
+        let file = mount.join("cpuset.cpus.effective");
+        let all = fs::read_to_string(&file).map_err(SwitchError::system("read", &file))?;
         Ok(Unit {
             systemctl: systemctl.to_owned(),
             unit: unit.to_owned(),
             folder,
             full,
             group,
-            all: all
-                .map_err(SwitchError::system("read", mount))?
-                .trim()
-                .to_owned(),
+            all: all.trim().to_owned(),
         })
     }
 
@@ -373,6 +371,11 @@ mod tests {
         };
         assert!(refused("other.service").contains("does it run"));
         assert!(refused("--help").contains("no name of a unit"));
+        let on = dir.path().join("system.slice/web.service/cpuset.cpus");
+        fs::write(on, "0-3\n").expect("a file");
+        fs::remove_file(dir.path().join("cpuset.cpus.effective")).expect("it is there");
+        let said = refused("web.service");
+        assert!(said.contains("cpuset.cpus.effective"), "{said}");
         let nowhere = Path::new("/nowhere/systemctl");
         assert!(Unit::open_in(dir.path(), nowhere, "web.service").is_err());
     }

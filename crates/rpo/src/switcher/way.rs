@@ -9,6 +9,9 @@ use crate::cpus::CpuSet;
 pub struct Followed {
     /// What [`Switcher::restores`] gives is different now.
     pub is_other: bool,
+    /// The server is another one, which has all CPUs: it gets those that were last set by being
+    /// set again, once what [`Switcher::restores`] gives is kept.
+    pub is_replaced: bool,
     /// Somebody else had given another set to who was already known; that is put right.
     pub was_changed: bool,
 }
@@ -62,7 +65,8 @@ pub trait Switcher: Send {
     }
 
     /// Looks for what is new since, threads and processes that were not known when it was last set,
-    /// and for sets that others have changed.
+    /// and for sets that others have changed. Nobody is confined of whom the last
+    /// [`Switcher::restores`] does not tell.
     ///
     /// # Errors
     /// As [`Switcher::set`].

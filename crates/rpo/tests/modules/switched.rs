@@ -54,6 +54,7 @@ impl Controller {
             only_watches: false,
             told: Status::default(),
             state: None,
+            claim: None,
             admin: None,
         };
         let is_ending = Arc::new(AtomicBool::new(false));

@@ -371,6 +371,10 @@ impl Policy for Learned {
                 self.response += (took.as_secs_f64() - self.response) * 0.02;
                 None
             }
+            Event::Replaced(class) => {
+                self.rates.replace(*class, now);
+                None
+            }
             Event::Load(load) => self.heard(load, now),
             Event::Switched { setting, took } => {
                 self.switched(*setting, *took, now);

@@ -62,6 +62,16 @@ struct Class {
 }
 
 impl Class {
+    fn new(now: f64) -> Class {
+        Class {
+            cells: Cells::default(),
+            arrived: VecDeque::new(),
+            since: now,
+            mean: 0.0,
+            size: 0.0,
+        }
+    }
+
     /// Takes the one that arrived then, as far as that is known: the nearest.
     fn take(&mut self, arrived: f64) -> Option<f64> {
         let at = self.arrived.partition_point(|at| *at < arrived);
@@ -141,6 +151,16 @@ impl Rates {
         if let Some(at) = self.catch_up(class, now).take(now - took) {
             self.forget_one(number, now - at);
         }
+    }
+
+    /// The number of a class is another one's, of which nothing is known.
+    pub(super) fn replace(&mut self, class: ClassId, now: f64) {
+        let number = usize::from(class.0).min(MAX_CLASSES - 1);
+        self.catch_up(class, now);
+        while let Some(at) = self.classes[number].arrived.pop_front() {
+            self.forget_one(number, now - at);
+        }
+        self.classes[number] = Class::new(now);
     }
 
     /// Takes back that one of a class, which is not among the arrived ones any more, was in flight.
@@ -330,14 +350,7 @@ impl Rates {
     fn catch_up(&mut self, id: ClassId, now: f64) -> &mut Class {
         let index = usize::from(id.0).min(MAX_CLASSES - 1);
         if index >= self.classes.len() {
-            let new = Class {
-                cells: Cells::default(),
-                arrived: VecDeque::new(),
-                since: now,
-                mean: 0.0,
-                size: 0.0,
-            };
-            self.classes.resize(index + 1, new);
+            self.classes.resize(index + 1, Class::new(now));
         }
         let class = &mut self.classes[index];
         // Those that wait for a lock or another server make no progress: no more are at work

@@ -338,6 +338,28 @@ fn answers_that_took_no_time_speak_for_no_setting() {
 }
 
 #[test]
+fn of_a_class_whose_number_is_anothers_nothing_is_known() {
+    let mut rates = Rates::new();
+    let (page, file) = (ClassId(1), ClassId(2));
+    let fit = |rates: &mut Rates, setting, took, count| {
+        rates.change(setting, 1.0, 4.0, 1.0);
+        for _ in 0..count {
+            rates.completed(page, took, 1.0);
+            rates.completed(file, 0.001, 1.0);
+        }
+        rates.fit(1.0);
+    };
+    fit(&mut rates, Setting::AllThreads, 0.010, 1000);
+    rates.arrived(page, 1.0);
+    rates.replace(page, 1.5);
+    assert_eq!(rates.in_flight(), 0);
+    // What has the number now takes ten times as long, in the other setting.
+    fit(&mut rates, Setting::OnePerCore, 0.100, 1000);
+    let [all, one] = Setting::ALL.map(|setting| rates.speed(setting, 1.0, 4.0));
+    assert!((0.9..1.1).contains(&(one / all)), "{all} {one}");
+}
+
+#[test]
 fn a_switch_to_one_a_core_that_it_did_not_decide_ends_as_a_try_does() {
     let mut server = Server::new(LearnedSettings::default(), [100.0, 100.0]);
     server.run(5.0);

@@ -126,12 +126,12 @@ fn did(text: &str, cpu: Duration, time: Duration) -> Did {
     let of = |name: &str, setting: &str| figure(&format!("{name}{{setting=\"{setting}\"}}"));
     let both = |name: &str| of(name, "all_threads") + of(name, "one_per_core");
     let (seconds, switches) = (time.as_secs_f64(), both("switches_total"));
-    let in_settings = both("setting_seconds").max(f64::MIN_POSITIVE);
+    let in_settings = both("setting_seconds_total").max(f64::MIN_POSITIVE);
     let has_switched = switches > 0.0;
     Did {
         switches_per_minute: switches * 60.0 / seconds,
-        switch_ms: has_switched.then(|| figure("switching_seconds") * 1e3 / switches),
-        fewer_percent: of("setting_seconds", "one_per_core") * 100.0 / in_settings,
+        switch_ms: has_switched.then(|| figure("switching_seconds_total") * 1e3 / switches),
+        fewer_percent: of("setting_seconds_total", "one_per_core") * 100.0 / in_settings,
         cpu_percent: cpu.as_secs_f64() * 100.0 / seconds,
         lost: figure("records_lost_total"),
     }
@@ -146,9 +146,9 @@ mod tests {
         let text = "HTTP/1.1 200 OK\r\n\r\n\
                     rhythm_rpo_switches_total{setting=\"all_threads\"} 3\n\
                     rhythm_rpo_switches_total{setting=\"one_per_core\"} 1\n\
-                    rhythm_rpo_setting_seconds{setting=\"all_threads\"} 6.0\n\
-                    rhythm_rpo_setting_seconds{setting=\"one_per_core\"} 2.0\n\
-                    rhythm_rpo_switching_seconds 0.008\nrhythm_rpo_records_lost_total 5\n";
+                    rhythm_rpo_setting_seconds_total{setting=\"all_threads\"} 6.0\n\
+                    rhythm_rpo_setting_seconds_total{setting=\"one_per_core\"} 2.0\n\
+                    rhythm_rpo_switching_seconds_total 0.008\nrhythm_rpo_records_lost_total 5\n";
         let told = did(text, Duration::from_millis(100), Duration::from_secs(10));
         let due = Did {
             switches_per_minute: 24.0,
