@@ -52,14 +52,22 @@ fn a_service_may_come_to_so_much_and_no_more() {
         );
         file(format!("pages/{page}.html"), text);
     }
-    let larger = |most: Size| match compile_within(&sources, conformance::BESIM, most) {
-        Ok(service) => {
-            assert_eq!(service.pages.len(), 10);
-            None
-        }
-        Err(found) => {
-            assert!(found[0].message.contains("larger than any"), "{}", found[0]);
-            Some(found[0].file.clone())
+    let larger = |most: Size| {
+        let mut steps = Vec::new();
+        let mut step = |done: usize, of: usize| steps.push((done, of));
+        let compiled = compile_within(&sources, conformance::BESIM, most, &mut step);
+        // Of each page it is told, up to the last that is compiled.
+        let counted = (0..steps.len()).map(|done| (done, 10)).collect::<Vec<_>>();
+        assert_eq!(steps, counted);
+        match compiled {
+            Ok(service) => {
+                assert_eq!((service.pages.len(), steps.len()), (10, 11));
+                None
+            }
+            Err(found) => {
+                assert!(found[0].message.contains("larger than any"), "{}", found[0]);
+                Some(found[0].file.clone())
+            }
         }
     };
     assert_eq!(larger(Size::ANY), None);

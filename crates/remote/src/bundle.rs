@@ -90,7 +90,7 @@ pub(crate) struct Compiled {
 /// It is no bundle, or does not compile here; in words.
 pub(crate) fn compile_bundle(bytes: &[u8]) -> Result<Compiled, String> {
     let (sources, limits) = read(bytes).map_err(|wrong| wrong.to_string())?;
-    let service = compile_within(&sources, node_kinds(), SIZE_MAX);
+    let service = compile_within(&sources, node_kinds(), SIZE_MAX, &mut |_, _| ());
     let mut service = service.map_err(|found| match found.first() {
         Some(first) => format!("it does not compile there: {first}"),
         None => "it does not compile there".to_owned(),

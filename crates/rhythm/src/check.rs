@@ -10,7 +10,7 @@ use crate::services::{self, Compiled};
 use anyhow::Result;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use rhythm_engine::compile::compile;
+use rhythm_engine::compile::{Size, compile_within};
 use rhythm_engine::program::Service;
 use rhythm_engine::settings::BackendConfig;
 use rhythm_server::backend::{self, kinds};
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often is shown that something goes on.
+/// How often the time that has passed is shown.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Compile a service, or several, and report every mistake with file, line, column and a hint. Of
@@ -86,8 +86,13 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let mut all = Vec::new();
     for (folder, at) in folders.into_iter().zip(&args.folders) {
         let files = so_many(folder.sources.files.len(), "file");
-        let shown = under_way(format!("compiles {files} of {}", at.display()))?;
-        let compiled = compile(&folder.sources, &kinds());
+        let shown = under_way()?;
+        shown.set_message(format!("compiles {files} of {}", at.display()));
+        let compiled = compile_within(&folder.sources, &kinds(), Size::ANY, &mut |done, of| {
+            shown.set_position(done as u64);
+            // This is drawn at once, a position alone when the time is.
+            shown.set_length(of as u64);
+        });
         shown.finish_and_clear();
         let warnings = match &compiled {
             Ok(service) => &service.warnings,
@@ -112,7 +117,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let mut configs: Vec<_> = all.iter_mut().map(|it| &mut it.service.config).collect();
     services::agree(&mut configs)?;
     let nowhere = |_: &BackendConfig| Ok(Vec::new());
-    let shown = under_way(String::new())?;
+    let shown = under_way()?;
+    shown.set_length(count as u64);
     let sites = all.into_iter().map(|compiled| {
         let name = &compiled.service.config.service.name;
         let files = so_many(compiled.folder.sources.static_files.len(), "static file");
@@ -122,6 +128,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         if let (Some(nodes), Some(sources)) = (&nodes, sources) {
             nodes.add(site.service(), &sources);
         }
+        shown.inc(1);
         Ok(site)
     });
     let sites = sites.collect::<Result<_>>();
@@ -181,11 +188,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows on a terminal what is under way, and for how long already.
-fn under_way(what: String) -> Result<ProgressBar> {
-    let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}")?;
-    let shown = ProgressBar::new_spinner().with_style(style);
-    shown.set_message(what);
+/// Shows on a terminal what is under way, how far it is, and for how long it has been.
+fn under_way() -> Result<ProgressBar> {
+    let style = ProgressStyle::with_template("{elapsed} [{bar:30}] {pos}/{len} {msg}")?;
+    let shown = ProgressBar::no_length().with_style(style.progress_chars("=> "));
     shown.enable_steady_tick(TICK);
     Ok(shown)
 }
@@ -261,21 +267,25 @@ fn tell(site: &Site) -> Result<()> {
 /// Connects to every backend, and tells of each. Whether all can be asked.
 fn reach(service: &Service) -> Result<bool> {
     let mut all = true;
+    let shown = under_way()?;
+    shown.set_length(service.backends.len() as u64);
     for config in &service.backends {
         let (name, kind) = (&config.name, config.kind);
-        let shown = under_way(format!("asks the backend {name}"))?;
+        shown.set_message(format!("asks the backend {name}"));
         let reached = backend::reach(config);
-        shown.finish_and_clear();
-        match reached {
-            Ok(()) => print_line(format_args!("backend {name} ({kind}) can be asked"))?,
+        shown.inc(1);
+        shown.suspend(|| match reached {
+            Ok(()) => print_line(format_args!("backend {name} ({kind}) can be asked")),
             Err(why) => {
                 all = false;
                 // Perhaps by `--backend`, and not as service.toml has it.
                 let url = config.shown().find(|(key, _)| key.starts_with("url"));
                 let at = url.map(|(_, url)| format!(" (it is asked at {})", url.text()));
                 complain(format_args!("error: {why}{}", at.unwrap_or_default()));
+                Ok(())
             }
-        }
+        })?;
     }
+    shown.finish_and_clear();
     Ok(all)
 }

@@ -17,10 +17,14 @@ macro_rules! documents {
 }
 
 const DOCUMENTS: &[(&str, &str)] = &documents!(
-    "README.md" "HACKING.md" "docs/backends.md" "docs/devices.md" "docs/gpu.md" "docs/kv.md"
-    "docs/kv-keyspace.md" "docs/kv-load.md" "docs/kv-ring.md" "docs/operations.md"
-    "docs/packages.md" "docs/pages.md" "docs/proxy.md" "docs/rpo.md" "docs/scale.md"
+    "ARCHITECTURE.md" "CHANGELOG.md" "CONTRIBUTING.md" "HACKING.md" "README.md" "SECURITY.md"
+    "docs/backends.md" "docs/devices.md" "docs/gpu.md" "docs/kv.md" "docs/kv-keyspace.md"
+    "docs/kv-load.md" "docs/kv-ring.md" "docs/operations.md" "docs/packages.md" "docs/pages.md"
+    "docs/proxy.md" "docs/rpo.md" "docs/scale.md" "docs/settings.md" "docs/stability.md"
     "docs/tutorial.md" "docs/venice.md" "docs/venice-monitor.md"
+    "crates/bench/peers/php-bookstore/README.md" "crates/rpo/modules/apache/README.md"
+    "crates/rpo/modules/nginx/README.md" "services/bookstore/README.md"
+    "services/fortunes/README.md"
 );
 
 /// The indented blocks of a text between empty lines: where each begins, and its lines.

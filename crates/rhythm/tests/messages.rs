@@ -569,11 +569,17 @@ fn a_check_shows_on_a_terminal_how_it_gets_on() {
     let folder = service("progress", "");
     let folder = folder.to_str().expect("it is UTF-8");
     let shown = on_a_terminal(&["check", folder], &[]);
-    let told = format!("compiles 2 files of {folder}");
+    // A step a page, and one a service.
+    let told = format!("1/1 compiles 2 files of {folder}");
     assert!(shown.contains(&told), "{shown:?}");
-    assert!(shown.contains("reads 0 static files of "), "{shown:?}");
+    assert!(shown.contains("0/1 reads 0 static files of "), "{shown:?}");
     let output = rhythm(&["check", folder]).output().expect("it is started");
     assert_eq!(errors(&output), "");
+    let backend = "[backend.near]\nkind = \"redis\"\nurl = \"redis://127.0.0.1:1\"\n";
+    let folder = service("progress_backends", backend);
+    let folder = folder.to_str().expect("it is UTF-8");
+    let shown = on_a_terminal(&["check", "--backends", folder], &[]);
+    assert!(shown.contains("0/1 asks the backend near"), "{shown:?}");
 }
 
 #[test]

@@ -280,7 +280,7 @@ impl Case {
                 return Err(format!("{} needs a [[database.fill]]", entry.name));
             }
         }
-        if let Some(entry) = self.behind() {
+        if let Some(entry) = self.entry_behind() {
             self.peer_of(&entry)?;
         }
         if self.peer_of(&self.server[0])?.page == Equality::Length {
@@ -289,8 +289,14 @@ impl Case {
         Ok(())
     }
 
-    /// The server behind the others, if there is one.
-    pub(super) fn behind(&self) -> Option<Entry> {
+    /// The server behind the others, if there is one, and how it is started.
+    pub(super) fn behind(&self) -> Option<(Entry, &Peer)> {
+        let entry = self.entry_behind()?;
+        let peer = self.peer.get(&entry.peer)?;
+        Some((entry, peer))
+    }
+
+    fn entry_behind(&self) -> Option<Entry> {
         let peer = self.upstream.clone()?;
         Some(Entry {
             name: peer.clone(),

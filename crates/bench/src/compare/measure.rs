@@ -25,6 +25,8 @@ pub(super) struct Measurer<'a> {
     pub(super) servers: &'a mut [Running],
     /// The database's process, where there is one.
     pub(super) database: Option<u32>,
+    /// The process of the server behind, where it is on the servers' processor.
+    pub(super) beside: Option<u32>,
     /// The processors of servers and load.
     pub(super) processors: Option<[usize; 2]>,
     pub(super) certificate: Option<PathBuf>,
@@ -36,6 +38,7 @@ struct Look {
     answers: u64,
     server: Duration,
     database: Option<Duration>,
+    beside: Duration,
     load: Duration,
     busy: Option<[u64; 2]>,
 }
@@ -141,6 +144,7 @@ impl Measurer<'_> {
             answers: answers.load(Ordering::Relaxed),
             server: tree_time(server.process.0.id()),
             database: self.database.map(tree_time),
+            beside: self.beside.map(tree_time).unwrap_or_default(),
             load: own_time(),
             busy: self.processors.and_then(busy),
         }
@@ -180,7 +184,7 @@ fn figures(report: &Report, [begin, end]: &[Look; 2]) -> Run {
         p99_us: report.latency.p99,
         server_us: server * 1e6 / answers,
         database_us: database.map(|seconds| seconds * 1e6 / answers),
-        server_share: (server + database.unwrap_or(0.0)) / seconds,
+        server_share: (server + database.unwrap_or(0.0) + took(|look| look.beside)) / seconds,
         load_share: took(|look| look.load) / seconds,
         busy,
         errors: report.invalid + report.errors.values().sum::<u64>(),
@@ -243,6 +247,7 @@ mod tests {
             case: &Case::parse("own", CASE).expect("it makes sense"),
             servers: &mut [running("first", address, "right")],
             database: None,
+            beside: None,
             processors: None,
             certificate: None,
         };

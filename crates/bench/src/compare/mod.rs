@@ -4,7 +4,8 @@
 //! between pages (cases/*.toml); how each server is started stands in cases/peers.toml.
 //!
 //! ```text
-//!   case --> servers: started on the first processor, with a database beside where there is one
+//!   case --> servers: started on the first processor, with a database beside where there is one;
+//!              |      who serves behind them has a processor of its own where there are three
 //!              |
 //!              +--> every page fetched from each and compared with the first server's
 //!              |
@@ -36,7 +37,9 @@ mod version;
 pub use case::{Case, cases};
 pub use error::CompareError;
 pub use options::CompareOptions;
-pub use report::{Absent, CaseReport, CompareReport, Measured, Point, Run, ServerReport, Spread};
+pub use report::{
+    Absent, CaseReport, CompareReport, Measured, Point, Run, ServerReport, Spread, Upstream,
+};
 pub use table::markdown;
 
 use crate::reproduce::{Folder, Processors, ReproduceProgress, output, tail};
@@ -50,6 +53,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+/// The server of this number is behind the others.
+const BEHIND: usize = 1;
 /// A certificate is made by then.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -211,18 +216,28 @@ impl Comparison<'_> {
             case,
             names: names.clone(),
             processors,
-            on: 1,
+            on: BEHIND,
             certificate: certificate.clone(),
         };
-        // It ends when this does.
-        let _behind = match case.behind() {
-            Some(entry) => {
-                let behind = starter.start(&entry, None)?;
-                starter.names.set("upstream", behind.address);
-                Some(behind)
-            }
-            None => None,
+        let told = |entry: &Entry, peer: &Peer| ServerReport {
+            name: entry.name.clone(),
+            about: peer.about.clone(),
+            version: version::of(peer, &names, &options.root),
         };
+        // It ends when this does.
+        let mut behind = None;
+        if let Some((entry, peer)) = case.behind() {
+            let running = starter.start(&entry, None)?;
+            starter.names.set("upstream", running.address);
+            let processor = processors.number_of(BEHIND);
+            let upstream = Upstream {
+                server: told(&entry, peer),
+                processor,
+                is_beside_servers: processor == processors.number_of(0),
+            };
+            known(&|report| report.upstream = Some(upstream.clone()));
+            behind = Some((running, upstream));
+        }
         starter.on = 0;
         let mut servers: Vec<Running> = Vec::new();
         for (entry, _) in &wanted {
@@ -233,11 +248,7 @@ impl Comparison<'_> {
             }
             servers.push(running);
         }
-        let servers_of = wanted.iter().map(|(entry, peer)| ServerReport {
-            name: entry.name.clone(),
-            about: peer.about.clone(),
-            version: version::of(peer, &names, &options.root),
-        });
+        let servers_of = wanted.iter().map(|(entry, peer)| told(entry, peer));
         let servers_of: Vec<ServerReport> = servers_of.collect();
         known(&|report| report.servers.clone_from(&servers_of));
         let mut measurer = Measurer {
@@ -245,6 +256,10 @@ impl Comparison<'_> {
             case,
             servers: &mut servers,
             database: database.as_ref().map(|(it, _)| it.process.0.id()),
+            beside: behind
+                .as_ref()
+                .filter(|(_, upstream)| upstream.is_beside_servers)
+                .map(|(running, _)| running.process.0.id()),
             processors: processors.ends(),
             certificate,
         };

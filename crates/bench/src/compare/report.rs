@@ -45,6 +45,8 @@ pub struct CaseReport {
     pub tls: bool,
     /// The version of the PostgreSQL beside the servers, where there was one.
     pub database: Option<String>,
+    /// The server behind the others, where there is one.
+    pub upstream: Option<Upstream>,
     /// What was compared.
     pub servers: Vec<ServerReport>,
     /// What was left out.
@@ -64,6 +66,18 @@ pub struct ServerReport {
     pub about: String,
     /// Which.
     pub version: String,
+}
+
+/// A server behind those that were compared.
+#[derive(Clone, Debug, Serialize)]
+pub struct Upstream {
+    /// Which.
+    #[serde(flatten)]
+    pub server: ServerReport,
+    /// The number of its processor, where the system tells.
+    pub processor: Option<usize>,
+    /// Whether that is the servers', too, as it is where there are no three: rates are of both.
+    pub is_beside_servers: bool,
 }
 
 /// A server that was not.
@@ -130,7 +144,7 @@ pub struct Run {
     pub server_us: f64,
     /// That of the database, where there is one.
     pub database_us: Option<f64>,
-    /// The share of a processor that server and database took.
+    /// The share of a processor that server and database took, and a server behind that shares it.
     pub server_share: f64,
     /// The share of a processor that the load took.
     pub load_share: f64,
@@ -232,6 +246,7 @@ impl CaseReport {
             gzip: case.gzip,
             tls: case.tls,
             database: None,
+            upstream: None,
             servers: Vec::new(),
             absent: Vec::new(),
             points: Vec::new(),
@@ -320,6 +335,7 @@ pub(super) mod tests {
                 gzip: true,
                 tls: false,
                 database: None,
+                upstream: None,
                 servers: vec![
                     server("rhythm", "rhythm 1"),
                     server("limit", "rhythm 1"),

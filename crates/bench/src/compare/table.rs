@@ -1,6 +1,6 @@
 //! The report as Markdown: a table a case.
 
-use super::report::{CaseReport, CompareReport, Measured, Point, Spread};
+use super::report::{CaseReport, CompareReport, Measured, Point, ServerReport, Spread};
 use std::fmt::{self, Write};
 
 /// A rate, or microseconds, with as many digits as can be told apart.
@@ -86,6 +86,19 @@ fn write_case(text: &mut String, case: &CaseReport) -> fmt::Result {
     }
     if let Some(version) = &case.database {
         writeln!(text, "- PostgreSQL {version}, on the servers' processor")?;
+    }
+    if let Some(behind) = &case.upstream {
+        let ServerReport {
+            name,
+            about,
+            version,
+        } = &behind.server;
+        let processor = behind.processor.map_or("?".to_owned(), |it| it.to_string());
+        let place = match behind.is_beside_servers {
+            true => format!("**on processor {processor}, as they are: rates are of both**"),
+            false => format!("on processor {processor} alone"),
+        };
+        writeln!(text, "- behind them: {name}, {about} ({version}), {place}")?;
     }
     for absent in &case.absent {
         writeln!(text, "- {}: left out; {}", absent.name, absent.why)?;
@@ -176,6 +189,7 @@ fn write_notes(text: &mut String, case: &CaseReport) -> fmt::Result {
 
 #[cfg(test)]
 mod tests {
+    use super::super::report::Upstream;
     use super::super::report::tests::made_up;
     use super::*;
 
@@ -213,6 +227,24 @@ mod tests {
             text.contains("**It ended before its end**: nginx does not serve\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn who_serves_behind_the_servers_is_named_and_where() {
+        let mut report = made_up();
+        for (is_beside_servers, place) in [
+            (false, "on processor 3 alone"),
+            (true, "**on processor 3, as they are: rates are of both**"),
+        ] {
+            report.cases[0].upstream = Some(Upstream {
+                server: report.cases[0].servers[1].clone(),
+                processor: Some(3),
+                is_beside_servers,
+            });
+            let line = format!("- behind them: limit, what limit is (rhythm 1), {place}\n");
+            let text = markdown(&report);
+            assert!(text.contains(&line), "{text}");
+        }
     }
 
     #[test]

@@ -295,26 +295,7 @@ impl Stage {
 
     /// A round whose answers are looked at: each must be the page.
     fn check(&mut self, page: Page, executor: &str) -> Result<(), EmulationError> {
-        for answer in &self.answers() {
-            let marker = format!("data-page=\"{}\"", page.name());
-            let is_page = match page {
-                Page::CheckDetailImage => contains(answer, b"Content-Type: image/"),
-                // Who has one account only cannot transfer.
-                Page::PostTransfer => {
-                    contains(answer, marker.as_bytes())
-                        || contains(answer, b"data-page=\"message\"")
-                }
-                _ => contains(answer, marker.as_bytes()),
-            };
-            if !is_page || !answer.starts_with(b"HTTP/1.1 200") {
-                return Err(EmulationError::Wrong {
-                    page: page.name(),
-                    executor: executor.to_owned(),
-                    excerpt: String::from_utf8_lossy(&answer[..answer.len().min(400)]).into_owned(),
-                });
-            }
-        }
-        Ok(())
+        page_in_each(&self.answers(), page, executor)
     }
 
     /// Rounds of at least so many requests: nanoseconds, bytes and instructions a request.
@@ -349,6 +330,29 @@ impl Stage {
             instructions: None,
         }
     }
+}
+
+/// Each of these must be the page.
+fn page_in_each(answers: &[Vec<u8>], page: Page, executor: &str) -> Result<(), EmulationError> {
+    for answer in answers {
+        let marker = format!("data-page=\"{}\"", page.name());
+        let is_page = match page {
+            Page::CheckDetailImage => contains(answer, b"Content-Type: image/"),
+            // Who has one account only cannot transfer.
+            Page::PostTransfer => {
+                contains(answer, marker.as_bytes()) || contains(answer, b"data-page=\"message\"")
+            }
+            _ => contains(answer, marker.as_bytes()),
+        };
+        if !is_page || !answer.starts_with(b"HTTP/1.1 200") {
+            return Err(EmulationError::Wrong {
+                page: page.name(),
+                executor: executor.to_owned(),
+                excerpt: String::from_utf8_lossy(&answer[..answer.len().min(400)]).into_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// What one run of a page found, a request.

@@ -1,8 +1,10 @@
 //! Requests executed for a profiler, and nothing else: no clock is read and no limit measured, so
 //! that what two runs of different length differ by is the requests' alone.
 
-use super::{EmulationError, EmulationOptions, MakeExecutor, Output, Stage};
-use crate::load::Page;
+use super::{
+    EmulationError, EmulationOptions, MakeExecutor, Output, Stage, contains, page_in_each,
+};
+use crate::load::{Page, inflate};
 use rhythm_server::Site;
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ pub struct ReplayOptions {
     pub requests: usize,
     /// Requests that are there at a time: lanes of a cohort.
     pub cohort_size: usize,
+    /// Whether they take gzip.
+    pub gzip: bool,
 }
 
 impl std::fmt::Debug for ReplayOptions {
@@ -61,8 +65,15 @@ pub fn replay(
     for &page in &options.pages {
         let executor = (options.make)().map_err(EmulationError::NoExecutor)?;
         let mut stage = Stage::of_users(site, &stage_options, executor, page, 2 * users)?;
+        if options.gzip {
+            stage.requests.iter_mut().for_each(take_gzip);
+        }
         let counted = stage.split(users);
-        stage.check(page, &options.executor)?;
+        let mut answers = stage.answers();
+        if options.gzip {
+            answers.iter_mut().for_each(inflate_answer);
+        }
+        page_in_each(&answers, page, &options.executor)?;
         stage.become_of(counted);
         for from in (0..requests).step_by(lanes) {
             let to = (from + lanes).min(requests);
@@ -72,4 +83,21 @@ pub fn replay(
         }
     }
     Ok(())
+}
+
+/// Has a request say that its answer may be in gzip.
+fn take_gzip(request: &mut Vec<u8>) {
+    let line = request.iter().position(|byte| *byte == b'\n');
+    let behind = line.map_or(request.len(), |at| at + 1);
+    let header = b"Accept-Encoding: gzip\r\n".iter().copied();
+    request.splice(behind..behind, header);
+}
+
+/// Makes an answer in gzip the plain one; any other has nothing left, and is none that was due.
+fn inflate_answer(answer: &mut Vec<u8>) {
+    let end = memchr::memmem::find(answer, b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
+    let content = inflate(&answer[end..]).unwrap_or_default();
+    let is_gzip = contains(&answer[..end], b"Content-Encoding: gzip");
+    answer.truncate(if is_gzip { end } else { 0 });
+    answer.extend(content);
 }

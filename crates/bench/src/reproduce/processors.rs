@@ -24,8 +24,16 @@ impl Processors {
     /// This thread, and what it starts, run where the server of this number does: no two share a
     /// processor, nor one with the load, as far as there are enough.
     pub(crate) fn of_server(&self, number: usize) {
-        let servers = self.list.len().saturating_sub(1).max(1);
-        self.only(number % servers);
+        self.only(self.place(number));
+    }
+
+    /// The number that the system has for the processor of the server of this number.
+    pub(crate) fn number_of(&self, number: usize) -> Option<usize> {
+        self.list.get(self.place(number)).copied()
+    }
+
+    fn place(&self, number: usize) -> usize {
+        number % self.list.len().saturating_sub(1).max(1)
     }
 
     /// This thread, and what it starts, run anywhere but with the load, as far as there is more
@@ -79,6 +87,19 @@ impl Drop for Processors {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_share_a_processor_where_there_are_no_more() {
+        for (list, of_second) in [
+            (vec![], None),
+            (vec![4], Some(4)),
+            (vec![4, 5], Some(4)),
+            (vec![4, 5, 6], Some(5)),
+        ] {
+            let processors = Processors { before: None, list };
+            assert_eq!(processors.number_of(1), of_second);
+        }
+    }
 
     #[test]
     fn threads_run_where_they_are_told_until_it_is_dropped() {

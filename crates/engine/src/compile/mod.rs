@@ -78,11 +78,12 @@ use std::rc::Rc;
 /// # Errors
 /// All mistakes, and the warnings with them, by file and position.
 pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<Diagnostic>> {
-    compile_within(sources, kinds, Size::ANY)
+    compile_within(sources, kinds, Size::ANY, &mut |_, _| ())
 }
 
 /// As [`compile`], a service that comes to no more than `most`: the page with which it does is a
-/// mistake, and the last that is compiled.
+/// mistake, and the last that is compiled. `step` is told how many pages are compiled, and of how
+/// many: before the first, and behind each.
 ///
 /// # Errors
 /// As those of [`compile`].
@@ -90,6 +91,7 @@ pub fn compile_within(
     sources: &Sources,
     kinds: &[BackendKind],
     most: Size,
+    step: &mut dyn FnMut(usize, usize),
 ) -> Result<Service, Vec<Diagnostic>> {
     let mut report = Report::default();
     report_files(sources, &mut report);
@@ -134,10 +136,13 @@ pub fn compile_within(
         leads: Vec::new(),
         size: Size::default(),
     };
-    let routed = pages.iter().filter(|page| page.header.is_routed);
+    let routed = || pages.iter().filter(|page| page.header.is_routed);
+    let count = routed().count();
     let mut programs: Vec<PageProgram> = Vec::new();
-    for page in routed {
+    step(0, count);
+    for page in routed() {
         programs.push(assembly.page(page));
+        step(programs.len(), count);
         let mut size = assembly.size;
         size.text_bytes += assembly.fragments.bytes;
         if !size.is_within(most) {
@@ -160,8 +165,7 @@ pub fn compile_within(
     };
     let error_pages = errors.pages(&service_file.errors);
     let most = service_file.config.limits.response_bytes_max;
-    let routed = pages.iter().filter(|page| page.header.is_routed);
-    for (page, program) in routed.zip(&programs) {
+    for (page, program) in routed().zip(&programs) {
         size::check_body(program, &fragments.list, most, page.template, &mut report);
     }
     // Pages that have mistakes may be the ones that show others, or that a redirect leads to.

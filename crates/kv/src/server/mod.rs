@@ -8,6 +8,7 @@
 //! ```
 
 mod admin;
+mod alone;
 mod backbone;
 mod client;
 mod files;
@@ -19,6 +20,7 @@ mod prepare;
 mod udp;
 mod worker;
 
+pub use alone::Alone;
 pub use files::needed as files_needed;
 pub use listen::{Address, BindError};
 

@@ -58,8 +58,8 @@ export class Chart {
 
     constructor(parent, key, { title, unit, lines }) {
         [this.#key, this.#unit, this.#title] = [key, unit, title];
-        element("h3", parent).textContent = title;
         const figure = element("figure", parent);
+        element("h3", figure).textContent = title;
         const plot = element("div", figure, { class: "plot" });
         this.#svg = drawn("svg", plot, {
             viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img",

@@ -218,6 +218,8 @@ export class Panel {
             this.#parts = parts.map((part, index) => this.#made(part, `${this.#id}/${index}`));
             const isWide = parts.some(({ table }) => table !== undefined);
             this.#section.classList.toggle("wide", isWide);
+            const charts = parts.filter(({ chart }) => chart !== undefined).length;
+            this.#section.classList.toggle("broad", charts > 2 && !isWide);
         }
         for (const [index, part] of parts.entries()) {
             this.#parts[index](part, samples, at, isAnother);

@@ -36,9 +36,11 @@ export class Samples {
         return isAnother;
     }
 
-    // A pair of what was told last and before: just before, or as long before as is kept.
-    #between(justNow) {
-        const [last, before] = [this.#kept.at(-1), this.#kept.at(justNow ? -2 : 0)];
+    // A pair of what was told last and before: just before, or as long before as is kept. What has
+    // come since is there from when this is told of it.
+    #between(justNow, has) {
+        const last = this.#kept.at(-1);
+        const before = justNow ? this.#kept.at(-2) : this.#kept.find(has);
         return before === undefined || before === last ? undefined : [last, before];
     }
 
@@ -58,11 +60,12 @@ export class Samples {
             case "share":
                 return of[0];
         }
-        const pair = this.#between(justNow);
-        const before = pair?.[1].values.get(key);
-        if (before === undefined || before[kind] === undefined) {
+        const has = ({ values }) => values.get(key)?.[kind] !== undefined;
+        const pair = this.#between(justNow, has);
+        if (pair === undefined || !has(pair[1])) {
             return null;
         }
+        const before = pair[1].values.get(key);
         switch (kind) {
             case "rate":
                 return Math.max(0, of - before.rate) / (pair[0].at - pair[1].at);
@@ -78,7 +81,7 @@ export class Samples {
 
     // How many values came to each bucket of a histogram: [upper bound, number, lower bound] each.
     distribution(name, justNow = false) {
-        const pair = this.#between(justNow);
+        const pair = this.#between(justNow, ({ histograms }) => name in histograms);
         if (pair === undefined) {
             return [];
         }
@@ -92,7 +95,7 @@ export class Samples {
 
     // By how much a counter went up in the last seconds: the value is a rate.
     more(key) {
-        const pair = this.#between(false);
+        const pair = this.#between(false, ({ values }) => values.has(key));
         const [now, before] = (pair ?? []).map((sample) => sample.values.get(key)?.rate);
         return now === undefined || before === undefined ? 0 : Math.max(0, now - before);
     }

@@ -17,10 +17,11 @@ use std::time::Duration;
 ///
 /// A case is data: --list names those that there are, and a file like them (crates/bench/cases) is
 /// one, too. Its servers are started on one processor (PostgreSQL, where pages come from it, beside
-/// them), and their pages fetched, inflated and compared: where one is another than the first
-/// server's nothing is measured. Then they are loaded in turn from another processor, every answer
-/// compared. A server that is not installed here is told, with what installs it, and left out;
-/// crates/bench/peers/install has all of them.
+/// them; who serves behind them on another one, where there are three), and their pages fetched,
+/// inflated and compared: where one is another than the first server's nothing is measured. Then
+/// they are loaded in turn from another processor, every answer compared. A server that is not
+/// installed here is told, with what installs it, and left out; crates/bench/peers/install has all
+/// of them.
 ///
 /// The report has medians with the least and the most, CPU time an answer, p50 and p99, and says
 /// where the load was the limit and what else ran on these processors. It is printed, and, after

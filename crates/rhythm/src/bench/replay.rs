@@ -1,8 +1,11 @@
 //! `rhythm bench replay`.
 
+mod parts;
+
 use crate::device::{CudaArgs, Device};
 use crate::folder::Folder;
 use anyhow::{Context, Result, bail};
+use parts::Part;
 use rhythm_bench::emulate::{self, ReplayOptions};
 use rhythm_bench::load::Page;
 use rhythm_bench::reproduce::{BEGIN, END};
@@ -14,7 +17,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Execute requests of pages without network or clock, for a profiler: valgrind, perf.
+/// Execute requests of pages, or parts of servers, without network or clock, for a profiler:
+/// valgrind, perf.
 ///
 /// Users log in and have the page once; then so many requests are executed. What two runs with
 /// different --requests and the same --users differ by is what those requests take:
@@ -28,6 +32,15 @@ pub(super) struct Args {
     /// The service; it must be Banking or one like it
     #[arg(long, value_name = "DIR", default_value = "services/banking")]
     service: PathBuf,
+
+    /// In place of pages: one part of a server, by itself
+    #[arg(long, value_name = "PART", conflicts_with_all = ["service", "device", "pages"])]
+    #[arg(conflicts_with_all = ["gzip", "mark"])]
+    part: Option<Part>,
+
+    /// Have the pages compressed, stitched as they are for clients that take gzip
+    #[arg(long)]
+    gzip: bool,
 
     /// The executor
     #[arg(long, value_name = "DEVICE", default_value = "scalar")]
@@ -64,6 +77,10 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
             args.users
         );
     }
+    if let Some(part) = args.part {
+        parts::run(part, args.users, args.requests, args.cohort_size)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let folder = Folder::read(&args.service)?;
     let mut service = folder.compile()?;
     // What takes as long as there is time is no two times the same.
@@ -73,8 +90,8 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         bail!("a profiler of the processor sees nothing of a GPU: take --device scalar or host");
     }
     let mut settings = SiteSettings::of(&service);
-    // No request here asks for it, and making it ready is most of a start.
-    settings.gzip.pages = false;
+    // Making it ready is most of a start.
+    settings.gzip.pages = args.gzip;
     let site = folder.into_site(service, settings)?;
     let options = ReplayOptions {
         executor: args.device.to_string(),
@@ -86,6 +103,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         users: args.users as usize,
         requests: args.requests as usize,
         cohort_size: args.cohort_size,
+        gzip: args.gzip,
     };
     let mut written = Ok(());
     emulate::replay(&site, &options, &mut |_, begins| {

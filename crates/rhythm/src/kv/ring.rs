@@ -233,6 +233,17 @@ mod tests {
     }
 
     #[test]
+    fn the_file_of_the_document_says_so() {
+        let document = include_str!("../../../../docs/kv-ring.md");
+        let (_, behind) = document
+            .split_once("(`ring.toml`):\n\n")
+            .expect("it is there");
+        let (file, _) = behind.split_once("\n\n").expect("it ends");
+        let names = read(file).unwrap().into_iter().map(|member| member.name);
+        assert_eq!(names.collect::<Vec<_>>(), ["a", "b", "c"]);
+    }
+
+    #[test]
     fn mistakes_are_named() {
         let node = |name: &str, client: &str, backbone: &str| {
             format!(

@@ -461,6 +461,20 @@ mod tests {
     }
 
     #[test]
+    fn the_file_of_the_document_is_understood() {
+        let document = include_str!("../../../../docs/rpo.md");
+        let (_, file) = document
+            .split_once("    # /etc/rhythm/rpo.toml")
+            .expect("it is there");
+        let lines = file.lines().skip(1);
+        let lines = lines.take_while(|line| line.is_empty() || line.starts_with("    "));
+        let file: Options = toml::from_str(&lines.collect::<Vec<_>>().join("\n")).expect("a file");
+        assert_eq!(file.unit.as_deref(), Some("apache2.service"));
+        let classifier = file.classifier().expect("classes");
+        assert!(file.policy(&classifier, false).is_ok());
+    }
+
+    #[test]
     fn sets_by_hand_are_some_of_the_servers() {
         let full: CpuSet = "0-1".parse().expect("a list");
         let by_hand = |all: &str, fewer: &str| Options {

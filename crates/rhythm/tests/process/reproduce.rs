@@ -433,6 +433,26 @@ fn requests_are_replayed_for_a_profiler_each_between_its_marks() {
 }
 
 #[test]
+fn parts_of_servers_and_pages_in_gzip_are_replayed_too() {
+    for of in [
+        &["--part", "heads"][..],
+        &["--part", "gets"],
+        &["--part", "sets"],
+        &["--gzip", "--page", "account_summary"],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+            .args(["bench", "replay", "--users", "5", "--requests", "4"])
+            .args(["--cohort-size", "3"])
+            .args(of)
+            .output()
+            .expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{of:?}: {said}");
+    }
+}
+
+#[test]
 fn figures_of_venice_are_made_and_what_is_lacking_is_said() {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reproduced-venice");
     let _ = fs::remove_dir_all(&out);

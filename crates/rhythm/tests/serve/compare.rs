@@ -97,6 +97,36 @@ fn servers_are_compared_and_who_is_not_here_is_left_out() {
 }
 
 #[test]
+fn who_serves_behind_a_server_is_in_the_report_with_its_processor() {
+    let (file, out) = case("behind", "");
+    let text = r#"
+        about       = "A test"
+        connections = [1]
+        upstream    = "constant"
+        [[page]]
+        name   = "16 KB"
+        target = "/"
+        [[server]]
+        peer = "proxy"
+        name = "rhythm"
+    "#;
+    fs::write(&file, text).expect("it can be written");
+    let (is_well, said) = compare(&file, &out);
+    assert!(is_well, "{said}");
+    let report = fs::read_to_string(out.join("compare.json")).expect("it is written");
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let upstream = &report["cases"][0]["upstream"];
+    assert_eq!(upstream["name"], "constant");
+    assert!(upstream["processor"].is_u64(), "{upstream}");
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    assert_eq!(upstream["is_beside_servers"], processors < 3);
+    assert!(
+        said.contains("- behind them: constant, a constant page"),
+        "{said}"
+    );
+}
+
+#[test]
 fn nothing_is_measured_where_a_page_is_another() {
     // The page of another user.
     let more = r#"

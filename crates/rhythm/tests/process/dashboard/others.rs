@@ -2,7 +2,8 @@
 //! each, in a real browser.
 
 use super::browser::Browser;
-use super::{figure, is_above_zero};
+use super::seen::is_for_everybody;
+use super::{figure, is_above_zero, under_load};
 #[cfg(feature = "consensus")]
 use crate::keyspace::Nodes;
 use crate::rpo::{self, Controller, Idle};
@@ -30,44 +31,6 @@ fn open(admin: &str, test: &str) -> Browser {
     browser
 }
 
-/// The page fits where it is seen, and is told by words to who does not see it.
-fn is_for_everybody(browser: &Browser) {
-    for width in [360, 768, 1440] {
-        browser.resize(width, 800);
-        let too_wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
-        assert!(too_wide.as_i64() <= Some(0), "{too_wide} at {width}");
-    }
-    for (what, script) in [
-        (
-            "tables without a caption",
-            "return [...document.querySelectorAll('table')]\
-             .filter((it) => !it.caption?.textContent).length",
-        ),
-        (
-            "panels without a heading",
-            "return [...document.querySelectorAll('main > section')].filter((it) => \
-             !document.getElementById(it.getAttribute('aria-labelledby'))?.textContent).length",
-        ),
-        (
-            "charts without words",
-            "return [...document.querySelectorAll('.plot svg')]\
-             .filter((it) => !it.ariaLabel).length",
-        ),
-        (
-            "states without words",
-            "return [...document.querySelectorAll('.state')]\
-             .filter((it) => !it.textContent).length",
-        ),
-    ] {
-        assert_eq!(browser.run(script), 0, "{what}");
-    }
-    assert_eq!(
-        browser.said(),
-        [""; 0],
-        "no error, and nothing against the policy"
-    );
-}
-
 #[test]
 fn a_controller_shows_what_is_in_force_and_why() {
     let Some(all) = rpo::all_cpus() else { return };
@@ -90,7 +53,7 @@ fn a_controller_shows_what_is_in_force_and_why() {
             .is_some_and(|words| words.contains("to one a core: now 1"))
     });
     browser.until_shown("#calm", "Nothing needs attention");
-    is_for_everybody(&browser);
+    is_for_everybody(&browser, "rpo");
 }
 
 #[test]
@@ -105,7 +68,7 @@ fn a_server_shows_what_its_controller_does() {
     let browser = open(&server.admin.to_string(), "dashboard_own_rpo");
     browser.until(&figure("rpo", "In force"), |told| *told == "one a core");
     browser.until_shown("#rpo", "No request was answered yet.");
-    super::under_load(&server, "/hello", || {
+    under_load(&server, &["/hello"], || {
         // The page is a class, and its share of the answers is all of them.
         let row = "return [...document.querySelectorAll('#rpo tbody tr')]\
                    .find((row) => row.cells[0].textContent === '/hello')?.innerText ?? ''";
@@ -113,7 +76,7 @@ fn a_server_shows_what_its_controller_does() {
             told.as_str().is_some_and(|words| words.contains("100 %"))
         });
     });
-    is_for_everybody(&browser);
+    is_for_everybody(&browser, "own-rpo");
 }
 
 #[cfg(feature = "consensus")]
@@ -134,7 +97,7 @@ fn a_node_of_a_keyspace_shows_who_leads_and_who_is_away() {
     let name = ["a", "b", "c"][other];
     browser.until_shown("[role=alert]", &format!("not reached: {name}"));
     browser.until_shown("#nodes .state.ill", "not reached");
-    is_for_everybody(&browser);
+    is_for_everybody(&browser, "keyspace");
 }
 
 /// A process of `rhythm venice`, killed when dropped.
@@ -209,12 +172,12 @@ fn a_monitor_and_an_agent_show_the_rack() {
     let links = browser.until_shown("#links tbody", "left to right");
     assert!(links.contains("right to left"), "{links}");
     browser.until(&figure("rack", "Memory idle"), is_above_zero);
-    is_for_everybody(&browser);
+    is_for_everybody(&browser, "monitor");
     browser.open(&format!("http://{of_left}/"));
     browser.until(&figure("node", "Node"), |told| *told == "left");
     browser.until_shown("#links tbody", "right");
     browser.until_shown("#calm", "Nothing needs attention");
-    is_for_everybody(&browser);
+    is_for_everybody(&browser, "agent");
     drop(right);
     browser.open(&format!("http://{of_monitor}/"));
     browser.until_shown("[role=alert]", "not connected: right");

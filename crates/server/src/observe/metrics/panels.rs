@@ -131,7 +131,7 @@ impl Metrics {
     }
 
     fn sessions_now(&self, board: &mut Dashboard) {
-        let mut parts = Vec::new();
+        let (mut parts, mut lines) = (Vec::new(), Vec::new());
         for (index, (name, sessions)) in self.sites.iter().enumerate() {
             let (live, most) = sessions.sessions();
             let of_workers = self.workers.iter().map(|worker| worker.site(index));
@@ -142,6 +142,7 @@ impl Metrics {
                 Some(name) => format!("{name}: {label}"),
                 None => label.to_owned(),
             };
+            lines.push((label("sessions"), Value::Now(live as f64)));
             let figure = |words, value, unit| Figure::new(label(words), value, unit);
             let per_second = Unit::PerSecond;
             let live = Value::Share(live as f64, most as f64);
@@ -154,6 +155,7 @@ impl Metrics {
                 figure("Sign-ins refused", refused, per_second),
             ]));
         }
+        parts.push(chart("Sessions", Unit::Count, lines));
         board.panel("sessions", "Sessions", parts);
     }
 

@@ -2,9 +2,14 @@
 
 use super::super::Monitor;
 use super::super::keeper::Keeper;
-use super::super::rrt::Channel;
+use super::super::nodes::Node;
+use super::super::rat::Loan;
+use super::super::rrt::{Channel, Resource};
+use super::super::tst::Link;
 use super::figures::{Numbers, standing};
 use super::role::Waiting;
+use crate::loan::LoanId;
+use crate::name::NodeName;
 use crate::resource::{Kind, Share};
 use rhythm_net::Time;
 use rhythm_observe::dashboard::{Dashboard, Figure, Part, Unit, Value};
@@ -76,13 +81,20 @@ fn rack(numbers: &Numbers, board: &mut Dashboard) {
     board.panel("rack", "Rack", parts);
 }
 
-/// The first rows of a table, and how it is called with that.
-fn first(caption: &str, mut rows: Vec<Vec<Value>>) -> (String, Vec<Vec<Value>>) {
-    let all = rows.len();
-    rows.truncate(ROWS_MAX);
-    match all > ROWS_MAX {
-        true => (format!("{caption}: the first {ROWS_MAX} of {all}"), rows),
-        false => (caption.to_owned(), rows),
+/// The first rows of a table, and how it is called with that. Of the others nothing is made: a rack
+/// may have a link for each two of its nodes, and this is asked for each second.
+fn first<T>(
+    caption: &str,
+    mut all: impl Iterator<Item = T>,
+    row: impl FnMut(T) -> Vec<Value>,
+) -> (String, Vec<Vec<Value>>) {
+    let rows: Vec<_> = all.by_ref().take(ROWS_MAX).map(row).collect();
+    match all.count() {
+        0 => (caption.to_owned(), rows),
+        others => {
+            let all = ROWS_MAX + others;
+            (format!("{caption}: the first {ROWS_MAX} of {all}"), rows)
+        }
     }
 }
 
@@ -96,19 +108,14 @@ fn nodes<K: Keeper>(monitor: &Monitor<K>, now: Time, board: &mut Dashboard) {
             }
         }
     }
-    let mut gone = Vec::new();
-    let rows = monitor.nodes().rows().map(|(name, node)| {
+    let row = |(name, node): (&NodeName, &Node)| {
         let [lent, borrowed] = loans.get(name.as_str()).copied().unwrap_or_default();
-        let mut resources = monitor.rrt().rows();
-        let memory = resources.find(|(of, kind, _)| *of == name && *kind == Kind::Memory);
-        let of_memory = |figure: fn(&_) -> u64| {
-            let amount = memory.map(|(.., resource)| figure(resource) as f64);
+        let memory = monitor.rrt().get(name, Kind::Memory);
+        let of_memory = |figure: fn(&Resource) -> u64| {
+            let amount = memory.map(|resource| figure(resource) as f64);
             Value::known(amount)
         };
         let is_there = node.is_connected();
-        if !is_there {
-            gone.push(name.to_string());
-        }
         let place = match &*node.place {
             "" => "\u{2013}",
             place => place,
@@ -120,11 +127,11 @@ fn nodes<K: Keeper>(monitor: &Monitor<K>, now: Time, board: &mut Dashboard) {
             Value::Now(now.since(node.heard_at).as_secs_f64()),
             of_memory(|resource| resource.size),
             Value::Now(lent as f64),
-            of_memory(super::super::rrt::Resource::free),
+            of_memory(Resource::free),
             Value::Now(borrowed as f64),
         ]
-    });
-    let (caption, rows) = first("Nodes, and their memory", rows.collect());
+    };
+    let (caption, rows) = first("Nodes, and their memory", monitor.nodes().rows(), row);
     let columns = [
         ("Node", Unit::Count),
         ("State", Unit::Count),
@@ -136,6 +143,11 @@ fn nodes<K: Keeper>(monitor: &Monitor<K>, now: Time, board: &mut Dashboard) {
         ("Borrowed", Unit::Bytes),
     ];
     let mut parts = vec![Part::table(caption, columns, rows, "No node has come yet.")];
+    let gone = monitor
+        .nodes()
+        .rows()
+        .filter(|(_, node)| !node.is_connected());
+    let gone: Vec<&str> = gone.map(|(name, _)| name.as_str()).collect();
     if !gone.is_empty() {
         board.alarm(format!("not connected: {}", gone.join(", ")));
     }
@@ -143,15 +155,15 @@ fn nodes<K: Keeper>(monitor: &Monitor<K>, now: Time, board: &mut Dashboard) {
         .rrt()
         .rows()
         .filter(|(_, kind, _)| *kind != Kind::Memory);
-    let others = others.map(|(node, kind, resource)| {
+    let row = |(node, kind, resource): (&NodeName, Kind, &Resource)| {
         let shown = |amount| Value::Text(Share { kind, amount }.to_string());
         vec![
             Value::Text(format!("{kind} of {node}")),
             shown(resource.size),
             shown(resource.free()),
         ]
-    });
-    let (caption, rows) = first("Accelerators and devices", others.collect());
+    };
+    let (caption, rows) = first("Accelerators and devices", others, row);
     if !rows.is_empty() {
         let columns = [
             ("Resource", Unit::Count),
@@ -165,7 +177,7 @@ fn nodes<K: Keeper>(monitor: &Monitor<K>, now: Time, board: &mut Dashboard) {
 
 fn loans<K: Keeper>(monitor: &Monitor<K>, now: Time, board: &mut Dashboard) {
     let lease = monitor.settings().dead_after;
-    let rows = monitor.rat().rows().map(|(id, loan)| {
+    let row = |(id, loan): (LoanId, &Loan)| {
         let borrower = monitor.nodes().get(&loan.borrower);
         let left = borrower.map(|node| (node.heard_at + lease).since(now).as_secs_f64());
         let (_, word) = standing(loan);
@@ -179,8 +191,8 @@ fn loans<K: Keeper>(monitor: &Monitor<K>, now: Time, board: &mut Dashboard) {
             Value::State(word == "live", word),
             Value::known(left),
         ]
-    });
-    let (caption, rows) = first("Loans (RAT)", rows.collect());
+    };
+    let (caption, rows) = first("Loans (RAT)", monitor.rat().rows(), row);
     let columns = [
         ("Loan", Unit::Count),
         ("Lender", Unit::Count),
@@ -196,7 +208,7 @@ fn loans<K: Keeper>(monitor: &Monitor<K>, now: Time, board: &mut Dashboard) {
 }
 
 fn links<K: Keeper>(monitor: &Monitor<K>, now: Time, board: &mut Dashboard) {
-    let rows = monitor.tst().rows().map(|(from, to, link)| {
+    let row = |(from, to, link): (&NodeName, &NodeName, &Link)| {
         vec![
             Value::Text(format!("{from} to {to}")),
             Value::known(link.latency.map(|latency| latency.as_secs_f64())),
@@ -204,8 +216,8 @@ fn links<K: Keeper>(monitor: &Monitor<K>, now: Time, board: &mut Dashboard) {
             Value::Now(f64::from(link.loss_permille) / 1000.0),
             Value::known(link.seen.map(|seen| now.since(seen).as_secs_f64())),
         ]
-    });
-    let (caption, rows) = first("Links, each way (TST)", rows.collect());
+    };
+    let (caption, rows) = first("Links, each way (TST)", monitor.tst().rows(), row);
     let columns = [
         ("Link", Unit::Count),
         ("Latency", Unit::Seconds),
@@ -217,4 +229,26 @@ fn links<K: Keeper>(monitor: &Monitor<K>, now: Time, board: &mut Dashboard) {
     let words = "Latency is there and back. Bandwidth is what a short burst got through: the link \
                  has no less.";
     board.panel("links", "Links", vec![table, Part::Note(words.into())]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_rows_are_made_than_are_shown() {
+        let mut made = 0;
+        let mut row = |number: u32| {
+            made += 1;
+            vec![Value::Now(f64::from(number))]
+        };
+        let (caption, rows) = first("Nodes", 0..250, &mut row);
+        assert_eq!(
+            (&caption[..], rows.len()),
+            ("Nodes: the first 100 of 250", 100)
+        );
+        let (caption, rows) = first("Nodes", 0..100, &mut row);
+        assert_eq!((&caption[..], rows.len()), ("Nodes", 100));
+        assert_eq!(made, 200);
+    }
 }
