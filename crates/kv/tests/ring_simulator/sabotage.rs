@@ -53,7 +53,11 @@ pub(crate) fn said(sabotage: Sabotage, frames: Vec<u8>) -> Vec<u8> {
             message.write(&mut kept);
         }
         // What a node was told is in the place of messages.
-        let kept = if messages.is_at_end() { &kept[..] } else { said };
+        let kept = if messages.is_at_end() {
+            &kept[..]
+        } else {
+            said
+        };
         wire::write(&head, kept, &mut out);
     }
     out

@@ -182,7 +182,8 @@ fn nobody_can_connect_before_memory_is_resident() {
         assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
         false
     };
-    let server = Server::start_unless(settings, is_told, || true, |_| {}).expect("the port is free");
+    let server =
+        Server::start_unless(settings, is_told, || true, |_| {}).expect("the port is free");
     let mut stream = TcpStream::connect(at).expect("it is ready");
     expect(&mut stream, "mn\r\n", "MN\r\n");
     // Not where the system cannot make memory resident.
