@@ -30,11 +30,13 @@ fn certificate() -> (Certificate, Arc<ClientConfig>) {
     (shown.expect("one another's"), Arc::new(config))
 }
 
-/// Asks for so many bytes of a file, as the last of a connection, and stands still near their end.
-/// How many bytes came.
-fn read(address: SocketAddr, config: &Arc<ClientConfig>, length: usize) -> io::Result<usize> {
-    const LEFT: usize = 240_000;
-    const PAUSE: Duration = Duration::from_secs(6);
+/// Asks for so many bytes of a file, as the last of a connection, and stands still for so long
+/// before the last so many of them. All that came, the head and what was asked for.
+fn read(
+    (address, config): (SocketAddr, &Arc<ClientConfig>),
+    length: usize,
+    (left, pause): (usize, Duration),
+) -> io::Result<Vec<u8>> {
     let socket = TcpStream::connect(address)?;
     // What is on its way to it is little.
     sockopt::set_socket_recv_buffer_size(&socket, 16 * 1024)?;
@@ -47,18 +49,20 @@ fn read(address: SocketAddr, config: &Arc<ClientConfig>, length: usize) -> io::R
          Connection: close\r\n\r\n"
     );
     client.write_all(head.as_bytes())?;
-    let mut answer = vec![0; length - LEFT];
+    let mut answer = vec![0; length - left];
     client.read_exact(&mut answer)?;
-    thread::sleep(PAUSE);
+    thread::sleep(pause);
     client.read_to_end(&mut answer)?;
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
-    Ok(answer.len() - end.expect("a whole head") - 4)
+    Ok(answer)
 }
 
 /// Of an answer that was handed over, the last record waits until much of what is before it is
 /// taken.
 #[test]
 fn who_stands_still_near_the_end_of_an_answer_has_all_of_it() {
+    const MOST: usize = 2_900_000;
+    const SEALED: usize = 32 * 1024;
+    const PAUSE: Duration = Duration::from_secs(6);
     let service = service_of(PAGES, SERVICE);
     let options = rhythm_server::ServerOptions {
         tls_listen: vec![any_port()],
@@ -72,14 +76,18 @@ fn who_stands_still_near_the_end_of_an_answer_has_all_of_it() {
     let site = Arc::new(site.expect("a sound site").showing(Some(shown)));
     let parts = parts(site, Box::new(|| Err("no".into())));
     let server = Server::start(options, parts).expect("it starts");
-    let (address, config) = (server.local_addr(), &config);
+    let place = (server.local_addr(), &config);
+    let all = read(place, MOST, (0, Duration::ZERO)).expect("it is there");
+    let head = all.len() - MOST;
     thread::scope(|scope| {
-        // Which of them leave a record over depends on how long they are.
-        for length in (0..16).map(|nth| 2_000_000 + 9_000 * nth) {
-            scope.spawn(move || {
-                let came = read(address, config, length);
-                assert!(came.as_ref().is_ok_and(|came| *came == length), "{came:?}");
-            });
+        // Where the end of what is sealed at once is left over depends on how long they are.
+        for length in (61..77).map(|count| count * SEALED - head) {
+            for left in [200_000, 230_000] {
+                scope.spawn(move || {
+                    let came = read(place, length, (left, PAUSE)).map(|all| all.len() - head);
+                    assert!(came.as_ref().is_ok_and(|came| *came == length), "{came:?}");
+                });
+            }
         }
     });
     stop(server);

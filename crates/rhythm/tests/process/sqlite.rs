@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -252,9 +252,11 @@ fn what_is_answered_after_a_copy_was_moved_there_is_in_the_copy() {
 #[test]
 fn all_workers_are_answered_however_many_there_are() {
     let processors = thread::available_parallelism().map_or(1, |count| count.get());
-    let workers = (4 * processors + 4).to_string();
+    let workers = 4 * processors + 4;
     let folder = notes("notes_workers", "connections_max = 1\n");
-    let server = Server::start(&folder, &["--workers", &workers]);
+    // Servers of tests have two.
+    let script = format!("exec \"$0\" $(echo \"$@\" | sed 's/--workers 2/--workers {workers}/')");
+    let server = Server::start_by(&script, Stdio::null(), &folder, &[]);
     thread::scope(|scope| {
         for index in 0..16 * processors + 16 {
             let server = &server;

@@ -34,7 +34,8 @@ pub(super) enum Popularity {
 impl Popularity {
     /// What draws one of so many keys.
     fn of(self, keys: u32) -> io::Result<impl FnMut(&mut Rng) -> u32> {
-        let law = Zipf::new(f64::from(keys), 0.99).map_err(io::Error::other)?;
+        let law =
+            Zipf::new(f64::from(keys), 0.99).map_err(|why| io::Error::other(why.to_string()))?;
         Ok(move |rng: &mut Rng| match self {
             Popularity::Uniform => rng.below(keys),
             Popularity::Zipf => (mix64(law.sample(rng) as u64) % u64::from(keys)) as u32,
