@@ -31,11 +31,11 @@ pub fn by_frequency(all_threads: &Counts, one_per_core: &Counts) -> BTreeMap<Str
     friendly
 }
 
-/// The paper's other way (its footnote 1), by how long answers are: there are two groups of classes,
-/// those whose answers are shorter in the mean and those whose are longer, parted where the logs
-/// differ most. Each group is friendly to the setting of the log in which it is more frequent. So
-/// it says something of classes of which the logs, class by class, say nothing. Where no two groups
-/// differ, nothing is classified.
+/// The paper's other way (its footnote 1), by how long answers are: there are two groups of
+/// classes, those whose answers are shorter in the mean and those whose are longer, parted where
+/// the logs differ most. Each group is friendly to the setting of the log in which it is more
+/// frequent. So it says something of classes of which the logs, class by class, say nothing. Where
+/// no two groups differ, nothing is classified.
 #[must_use]
 pub fn by_size(all_threads: &Counts, one_per_core: &Counts) -> BTreeMap<String, Friendly> {
     let (all, one) = (&all_threads.classes, &one_per_core.classes);
@@ -92,9 +92,9 @@ fn mean_size(all_threads: &Counts, one_per_core: &Counts, name: &str) -> f64 {
 /// threads and that of one that is not.
 pub type Rule = fn(&Counts, &Counts) -> BTreeMap<String, Friendly>;
 
-/// What a rule says as text: the tables `[[class]]` of a file for `rhythm rpo --config`. The logs were
-/// counted by classes that are the first part of a path ([`Classifier::default`]); so a class has
-/// that part, and all below it.
+/// What a rule says as text: the tables `[[class]]` of a file for `rhythm rpo --config`. The logs
+/// were counted by classes that are the first part of a path ([`Classifier::default`]); so a class
+/// has that part, and all below it.
 ///
 /// [`Classifier::default`]: super::Classifier::default
 #[must_use]

@@ -7,8 +7,8 @@
 //! Rules and friendliness come from the user, from [`tpcw`] (Table V), or from [`mod@derive`] (two
 //! logs compared). The learned policy needs classes only, not what they are friendly to; without
 //! any rules, the first part of the path is the class, once a request of it was answered with
-//! success. The number of classes is bounded: what finds no room is [`ClassId::OTHER`], until a class
-//! that was not asked for in a long time gives way.
+//! success. The number of classes is bounded: what finds no room is [`ClassId::OTHER`], until a
+//! class that was not asked for in a long time gives way.
 
 pub mod derive;
 mod glob;
