@@ -49,8 +49,8 @@ pub(super) fn peer(config: &BackendConfig) -> Result<Peer, String> {
     if let Some(known) = listening.iter().find(|known| known.config == *config) {
         return Ok(known.listener.peer(&name));
     }
-    let new = begin(config, &path)
-        .map_err(|why: io::Error| format!("no thread can be begun: {why}"))?;
+    let new =
+        begin(config, &path).map_err(|why: io::Error| format!("no thread can be begun: {why}"))?;
     let peer = new.listener.peer(&name);
     listening.push(new);
     Ok(peer)

@@ -352,9 +352,16 @@ fn a_file_that_is_made_while_another_is_open_shares_nothing_with_that() {
     world.make(TABLE);
     let after = database::open(&world.path, HASTE).unwrap();
     after.execute_batch("insert into t values (2)").unwrap();
-    assert!(inodes.iter().zip(["-wal", "-shm"].map(of)).all(|(was, is)| *was != is));
+    assert!(
+        inodes
+            .iter()
+            .zip(["-wal", "-shm"].map(of))
+            .all(|(was, is)| *was != is)
+    );
     let read = |database: &rusqlite::Connection| -> i64 {
-        database.query_row("select a from t", [], |row| row.get(0)).unwrap()
+        database
+            .query_row("select a from t", [], |row| row.get(0))
+            .unwrap()
     };
     assert_eq!((read(&before), read(&after)), (1, 2));
     // Nor is what is beside it the other's, when that is closed.
@@ -406,7 +413,10 @@ fn who_reads_reads_the_file_that_is_there() {
         }
         let (frame, _) = frames::first(&answer).unwrap();
         let (outcome, rest) = Outcome::read(frame).unwrap();
-        let cell = rest.get(2..).and_then(|cells| frames::cells(cells).next()).flatten();
+        let cell = rest
+            .get(2..)
+            .and_then(|cells| frames::cells(cells).next())
+            .flatten();
         (outcome, cell.map(|cell| format!("{cell:?}")))
     };
     let count_of = |count| (Outcome::Rows, Some(format!("{:?}", Cell::Int(count))));
