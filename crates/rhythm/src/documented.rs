@@ -17,7 +17,7 @@ macro_rules! documents {
 }
 
 const DOCUMENTS: &[(&str, &str)] = &documents!(
-    "ARCHITECTURE.md" "CHANGELOG.md" "CONTRIBUTING.md" "HACKING.md" "README.md" "SECURITY.md"
+    "CONTRIBUTING.md" "HACKING.md" "README.md" "SECURITY.md"
     "docs/backends.md" "docs/devices.md" "docs/gpu.md" "docs/kv.md" "docs/kv-keyspace.md"
     "docs/kv-load.md" "docs/kv-ring.md" "docs/operations.md" "docs/packages.md" "docs/pages.md"
     "docs/proxy.md" "docs/rpo.md" "docs/scale.md" "docs/settings.md" "docs/stability.md"

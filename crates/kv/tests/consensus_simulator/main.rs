@@ -8,8 +8,8 @@
 //! `CONSENSUS_SEEDS=10000 cargo test -p rhythm-kv --test consensus_simulator` runs so many;
 //! `CONSENSUS_FIRST` says from where, and `CONSENSUS_SEED=4711` replays one. What is checked:
 //! every key's history is linearizable (`history.rs`), no lease ends whose holder gave a sign of
-//! life in time, all nodes tell of the same changes, and are the same when all is quiet. That it finds
-//! mistakes stands in `sabotage.rs`.
+//! life in time, all nodes tell of the same changes, and are the same when all is quiet. That it
+//! finds mistakes stands in `sabotage.rs`.
 
 mod clients;
 mod disk;

@@ -35,11 +35,14 @@ impl Specification for OneKey {
     }
 }
 
-/// What clients asked, and were told of each key, in the order of time.
+/// What clients asked of a key, and were told, in the order of time.
+type History = Vec<(usize, Action<(Op, Answer)>)>;
+
+/// What clients asked, and were told of each key.
 #[derive(Default)]
 struct Told {
     asked: Vec<(Op, usize)>,
-    keys: [Vec<(usize, Action<(Op, Answer)>)>; KEYS],
+    keys: [History; KEYS],
 }
 
 impl Told {
