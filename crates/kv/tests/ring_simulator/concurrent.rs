@@ -36,13 +36,13 @@ impl Specification for OneKey {
 }
 
 /// What clients asked of a key, and were told, in the order of time.
-type History = Vec<(usize, Action<(Op, Answer)>)>;
+type Actions = Vec<(usize, Action<(Op, Answer)>)>;
 
 /// What clients asked, and were told of each key.
 #[derive(Default)]
 struct Told {
     asked: Vec<(Op, usize)>,
-    keys: [History; KEYS],
+    keys: [Actions; KEYS],
 }
 
 impl Told {
