@@ -2,7 +2,7 @@
 
 use rhythm_rpo::Setting;
 use rhythm_rpo::model::{Chooser, Length, Oracle, Outcome, Params, Run, Workload, run};
-use rhythm_rpo::policy::{Decision, Event, Fixed, Learned, LearnedSettings, Policy, Why};
+use rhythm_rpo::policy::{Fixed, Learned, LearnedSettings, Policy};
 use std::time::Duration;
 
 fn params() -> Params {
@@ -69,44 +69,6 @@ fn ordering_wants_one_a_core_and_that_is_learned() {
         "{}",
         learned.response_ms()
     );
-}
-
-/// All threads at first, and one a core from this second on.
-struct Late(f64);
-
-impl Policy for Late {
-    fn on(&mut self, event: &Event, now: Duration) -> Option<Decision> {
-        let is_due = matches!(event, Event::Load(_)) && now.as_secs_f64() >= self.0;
-        is_due.then_some(Decision {
-            setting: Setting::OnePerCore,
-            why: Why::Fixed,
-        })
-    }
-
-    fn explain(&self) -> String {
-        String::new()
-    }
-}
-
-#[test]
-fn what_is_left_out_at_the_beginning_makes_no_run_unstable() {
-    let ran = |all, warm_up| {
-        let case = Run {
-            ghz: 1.6,
-            workload: Workload::mix("ordering", 48.0),
-            seed: 1,
-            length: Length::Seconds { all, warm_up },
-            each_second: false,
-        };
-        let chooser = Chooser::Policy(&mut Late(300.0));
-        run(&params(), &case, chooser).expect("a mix of the paper")
-    };
-    let (with, without) = (ran(600.0, 60.0), ran(1500.0, 1200.0));
-    let most = params().server.clients;
-    assert!(with.unstable && with.most == most, "{}", with.most);
-    assert!(!without.unstable, "it was until it was switched");
-    assert!(without.most < most / 2, "{}", without.most);
-    assert!(without.most_at_lock < with.most_at_lock / 2);
 }
 
 #[test]
