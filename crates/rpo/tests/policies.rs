@@ -3,7 +3,6 @@
 use rhythm_rpo::Setting;
 use rhythm_rpo::model::{Chooser, Length, Oracle, Outcome, Params, Run, Workload, run};
 use rhythm_rpo::policy::{Fixed, Learned, LearnedSettings, Policy};
-use std::time::Duration;
 
 fn params() -> Params {
     Params::paper().expect("params/paper.toml")
