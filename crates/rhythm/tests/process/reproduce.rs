@@ -238,10 +238,10 @@ fn the_servers_own_paper_is_made_again_with_a_gpus_report_and_without_valgrind()
     );
     let refused = reproduce(&[
         "--against",
-        "docs/results/2026-11-30-reproduce-rhythm/report.json",
+        "docs/results/2026-11-26-reproduce-rpo/rpo.json",
     ]);
     let said = String::from_utf8_lossy(&refused.stderr);
-    // It is from before there were any.
+    // It is of another paper.
     assert!(
         !refused.status.success() && said.contains("with verdicts"),
         "{said}"
