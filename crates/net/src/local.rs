@@ -13,6 +13,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::process;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A listener that this process alone reaches.
 #[derive(Debug)]
@@ -60,6 +61,14 @@ impl LocalListener {
     pub fn stop(&self) {
         // Nothing is listened at that could not be shut down.
         let _ = shutdown(&self.listener, Shutdown::Both);
+    }
+
+    /// Waits for a connection for so long. Whether there may be one, or it was stopped.
+    pub fn waits(&self, time: Duration) -> bool {
+        let mut looked = [PollFd::new(&self.listener, PollFlags::IN)];
+        let time = Timespec::try_from(time).ok();
+        // Where it cannot be said, accepting says it.
+        poll(&mut looked, time.as_ref()).unwrap_or(1) > 0
     }
 
     /// Waits for the next connection of this process; it blocks, for a thread to read.

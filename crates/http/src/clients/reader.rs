@@ -219,8 +219,11 @@ impl<'c, 'a> Reader<'c, 'a> {
         let next = next_piece(reading);
         if let Some((.., is_last)) = reading.piece().filter(|_| next == Next::Piece) {
             let (connection, limits) = (&mut *at.connection, &at.upkeep.limits);
-            let bytes = reading.content().len() as u64;
-            connection.since = limits.credited(connection.since, bytes, now);
+            // While it takes nothing of an answer, what it sends wins it no time.
+            if connection.outgoing.is_empty() {
+                let bytes = reading.content().len() as u64;
+                connection.since = limits.credited(connection.since, bytes, now);
+            }
             connection.receiving = connection.receiving.filter(|_| !is_last);
         }
         if matches!(reading.state, State::Over) {

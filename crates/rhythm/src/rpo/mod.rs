@@ -243,13 +243,20 @@ impl Locks {
             }
             let (mut lock, left) = Lock::take(&self.folder, what, &self.state)?;
             if let Some(left) = left {
-                let put_back = State::put_back_left(&left).with_context(|| {
-                    format!(
-                        "a controller of this server was killed, and what it left is in {}",
+                match State::put_back_left(&left) {
+                    // Whoever takes such a file puts back what is in it first.
+                    Err(daemon::StateError::Held(_)) => tracing::warn!(
+                        "a controller of this server was killed; what it left was in {}, which \
+                         another has by now and has put back",
                         left.display()
-                    )
-                });
-                warn_of(&put_back?);
+                    ),
+                    put_back => warn_of(&put_back.with_context(|| {
+                        format!(
+                            "a controller of this server was killed, and what it left is in {}",
+                            left.display()
+                        )
+                    })?),
+                }
                 lock.own()?;
             }
             self.held.push((what.clone(), lock));

@@ -140,12 +140,17 @@ impl Former {
     }
 
     /// The connection that has waited for memory longest, if less is `lent` than when it found none
-    /// last, or it has waited long enough; it tries again.
+    /// last, or it has waited long enough; it tries again. Those that are gone are forgotten: what
+    /// they lacked is nobody's measure.
     pub(crate) fn next_short(
         &mut self,
         lent: impl FnOnce() -> usize,
+        is_open: impl Fn(ConnectionId) -> bool,
         now: Time,
     ) -> Option<ConnectionId> {
+        while self.short.front().is_some_and(|it| !is_open(it.id)) {
+            self.short.pop_front();
+        }
         let first = self.short.front()?;
         if lent() >= first.lent && now.since(first.since) < PATIENCE {
             return None;
@@ -238,20 +243,20 @@ mod tests {
         let early = Time::ZERO + (PATIENCE - Duration::from_nanos(1));
         assert!(!former.gives_up(later), "none tries again");
         for lent in [8, 5] {
-            assert_eq!(former.next_short(|| lent, early), Some(id(0)));
+            assert_eq!(former.next_short(|| lent, |_| true, early), Some(id(0)));
             assert!(!former.gives_up(early));
             assert!(former.wait(id(0), Stall::Memory, false, lent, early));
-            let again = former.next_short(|| lent, early);
+            let again = former.next_short(|| lent, |_| true, early);
             assert_eq!(again, None, "it would find as little");
         }
-        assert_eq!(former.next_short(|| 5, later), Some(id(0)));
+        assert_eq!(former.next_short(|| 5, |_| true, later), Some(id(0)));
         assert!(former.gives_up(later));
         former.taken();
         assert!(
             !former.gives_up(later),
             "what comes behind it has not waited"
         );
-        assert_eq!(former.next_short(|| 8, early), Some(id(1)));
+        assert_eq!(former.next_short(|| 8, |_| true, early), Some(id(1)));
         assert_eq!(former.short(), 1);
         assert!(former.wait(id(1), Stall::Context, false, 8, early));
         assert_eq!(
@@ -259,6 +264,16 @@ mod tests {
             (0, 2),
             "nor has it a context"
         );
-        assert_eq!(former.next_short(|| 8, early), Some(id(1)));
+        assert_eq!(former.next_short(|| 8, |_| true, early), Some(id(1)));
+        former.taken();
+        // One that is gone lacked more than the next.
+        for (slot, lent) in [(5, 3), (6, 9)] {
+            assert!(former.wait(id(slot), Stall::Memory, false, lent, Time::ZERO));
+        }
+        assert_eq!(former.next_short(|| 5, |_| true, early), Some(id(2)));
+        former.taken();
+        assert_eq!(former.next_short(|| 5, |_| true, early), None);
+        let is_open = |it| it != id(5);
+        assert_eq!(former.next_short(|| 5, is_open, early), Some(id(6)));
     }
 }

@@ -140,26 +140,6 @@ impl Tokens {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rhythm_protocol::http::request::{HeadLimits, RequestHead, parse_head};
-
-    #[test]
-    fn what_a_long_form_needs_is_not_kept() {
-        let bytes = b"POST / HTTP/1.1\r\nHost: x\r\n\
-                      Content-Type: application/x-www-form-urlencoded\r\n\r\n";
-        let mut head = RequestHead::new();
-        parse_head(&mut head, bytes, &HeadLimits::default()).expect("it is sound");
-        let long = "%41".repeat(1 << 20);
-        let form = format!("{long}=1&{}={long}", Csrf::NAME);
-        let mut tokens = Tokens::new(Sealer::new(7), 9);
-        let read = tokens.read_form(Incoming {
-            head: &head,
-            bytes,
-            content: form.as_bytes(),
-        });
-        assert_eq!(read, Some(None), "it has one that is none");
-        let kept = [tokens.name.capacity(), tokens.value.capacity()];
-        assert!(kept.iter().all(|bytes| *bytes <= 64 << 10), "{kept:?}");
-    }
 
     #[test]
     fn a_token_is_of_one_session_and_one_key() {

@@ -189,7 +189,9 @@ mod tests {
                     v = { in = [\"query\", \"form\"], type = \"text\" }\n\
                     l = { in = \"form\", type = \"text\", list = 3 }\n+++\n{{ v }}";
         let sources = source::Sources {
-            files: [("pages/a.html".to_owned(), text.to_owned())].into(),
+            files: [("service.toml", ""), ("pages/a.html", text)]
+                .map(|(name, text)| (name.to_owned(), text.to_owned()))
+                .into(),
             ..source::Sources::default()
         };
         let mut service = compile(&sources, &kinds()).expect("it is sound");

@@ -91,7 +91,12 @@ impl Pipeline {
     /// no context.
     fn admit(&mut self, port: &mut dyn Port, now: Time) -> bool {
         let mut any = false;
-        while let Some(id) = self.former.next_short(|| self.cohorts.lent_to_busy(), now) {
+        loop {
+            let is_open = |id| self.clients.has(id);
+            let lent = || self.cohorts.lent_to_busy();
+            let Some(id) = self.former.next_short(lent, is_open, now) else {
+                break;
+            };
             let before = self.former.short();
             self.proceed(port, id, true, now);
             self.former.taken();

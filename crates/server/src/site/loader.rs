@@ -77,7 +77,8 @@ impl Reloads {
                 // Whatever is wrong with what it reads, later reloads are to be made.
                 let loaded = catch_unwind(AssertUnwindSafe(&mut loader));
                 let loaded = loaded.unwrap_or_else(|_| vec![Err(PANICKED.to_owned())]);
-                let reloaded = serve(loaded);
+                let reloaded = catch_unwind(AssertUnwindSafe(|| serve(loaded)));
+                let reloaded = reloaded.unwrap_or_else(|_| Err(PANICKED.to_owned()));
                 set(None);
                 if let Some(waits) = order {
                     // It may have given up.

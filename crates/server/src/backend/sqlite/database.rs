@@ -3,7 +3,6 @@
 use super::wrong::{FILE, Wrong, in_words};
 use rhythm_engine::kind::{BackendMistake, Within};
 use rhythm_engine::settings::BackendConfig;
-use rhythm_net::files::open_regular;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
@@ -210,11 +209,16 @@ fn make(
 }
 
 /// Sees that a file that is there is one that SQLite may open: it would wait for a pipe for ever.
+/// Nobody but SQLite opens it in this process: with any descriptor of a file that is closed all
+/// locks of the process go (POSIX, fcntl), those of other connections included, and another process
+/// would take it for one that nobody uses.
 fn is_regular(path: &Path) -> Result<(), Wrong> {
     let told = |why: io::Error| Wrong::new(FILE, format!("{}: {why}", path.display()));
-    match path.exists() {
-        true => open_regular(path).map(drop).map_err(told),
-        false => Ok(()),
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => Ok(()),
+        Ok(_) => Err(told(io::Error::other("it is no regular file"))),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(why) => Err(told(why)),
     }
 }
 

@@ -69,14 +69,18 @@ impl File {
         let now = inode(&self.place);
         let is_another = now.is_some() && self.inode.is_some() && now != self.inode;
         if is_another {
-            for (path, its) in &self.beside {
-                if inode(path) == Some(*its) {
-                    // Who may not remove it may not open the other one, either.
-                    let _ = fs::remove_file(path);
-                }
-            }
+            self.remove_beside();
         }
         is_another
+    }
+
+    fn remove_beside(&self) {
+        for (path, its) in &self.beside {
+            if inode(path) == Some(*its) {
+                // Who may not remove it may not open the other one, either.
+                let _ = fs::remove_file(path);
+            }
+        }
     }
 }
 
@@ -124,9 +128,22 @@ impl Opened {
         })
     }
 
-    /// Whether what it has open is what is at its path.
+    /// Whether what it has open is what is at its path, with what SQLite has beside it.
     pub(super) fn is_current(&self) -> bool {
-        self.file.inode.is_some() && inode(&self.path) == self.file.inode
+        let is_there = |(path, its): &(PathBuf, Inode)| inode(path) == Some(*its);
+        self.file.inode.is_some()
+            && inode(&self.path) == self.file.inode
+            && self.file.beside.iter().all(is_there)
+    }
+
+    /// Puts what is only in the log into the file that it has open. Whether that was done whole.
+    fn is_checkpointed(&self) -> bool {
+        let pragma = "pragma wal_checkpoint";
+        let done = self.connection.query_row(pragma, [], |row| {
+            let [busy, pages, of_them] = [row.get(0)?, row.get(1)?, row.get(2)?];
+            Ok::<_, Error>((busy, pages) == (0i64, of_them))
+        });
+        done.unwrap_or(false)
     }
 }
 
@@ -140,11 +157,9 @@ impl Deref for Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        if !self.is_current() {
-            // One that was moved elsewhere is to have what was written to it: SQLite sees to that
-            // as it closes only those that are at their path.
-            let _ = self.connection.execute_batch("pragma wal_checkpoint");
-        }
+        // One that was moved elsewhere is to have what was written to it: SQLite sees to that as it
+        // closes only those that are at their path.
+        let has_all = !self.is_current() && self.is_checkpointed();
         let mut open = those_open();
         let at = open.iter().position(|(known, _)| *known == self.file);
         let Some(at) = at else {
@@ -154,7 +169,13 @@ impl Drop for Opened {
         if open[at].1 == 0 {
             // The connection is closed after this: until then nothing else has its inodes.
             let (file, _) = open.swap_remove(at);
-            if file.make_way() {
+            let is_another = file.make_way();
+            if has_all && inode(&file.place).is_none() {
+                // Another may be moved there later, when nobody knows any more whose this is.
+                file.remove_beside();
+            }
+            drop(open);
+            if is_another {
                 tracing::warn!(
                     file = %self.path.display(),
                     "the database was replaced by another file, which is used from now on: stop \

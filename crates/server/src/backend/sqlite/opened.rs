@@ -181,10 +181,22 @@ impl Drop for Counted {
     }
 }
 
-/// Begins a thread for each connection, until the listener is stopped. With as many threads as
-/// there may be the next connection waits for one of them to end: nobody greets it until then.
-fn listen(listener: &LocalListener, name: &str, shared: &Arc<Shared>, threads: &Arc<Threads>) {
+/// How often a thread that listens looks whether any site has its database.
+const LOOKS_EVERY: Duration = Duration::from_secs(2);
+
+/// Begins a thread for each connection, until no site has the database any more. With as many
+/// threads as there may be the next connection waits for one of them to end: nobody greets it until
+/// then.
+fn listen(listener: &Arc<LocalListener>, name: &str, shared: &Arc<Shared>, threads: &Arc<Threads>) {
     loop {
+        if !listener.waits(LOOKS_EVERY) {
+            // Who looks it up has this lock, too.
+            let mut listening = those_listening();
+            if !listener.is_known() {
+                return listening.retain(|known| !Arc::ptr_eq(&known.listener, listener));
+            }
+            continue;
+        }
         let counted = threads.begin();
         let begun = listener.accept().and_then(|stream| {
             let shared = shared.clone();
@@ -218,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_nobody_takes_is_not_greeted_until_somebody_does() {
-        let listener = LocalListener::bind().unwrap();
+        let listener = Arc::new(LocalListener::bind().unwrap());
         let peer = listener.peer("test");
         let PeerAddress::Local(name) = &peer.address else {
             panic!("{peer} is of another world");
@@ -279,6 +291,7 @@ mod tests {
             assert!(begun.join().unwrap().is_ok());
         }
         drop((first, second, counted));
-        assert_eq!((all.count().pools, all.count().threads), (0, 0));
+        let left = all.count();
+        assert_eq!((left.pools, left.threads), (0, 0));
     }
 }
