@@ -58,7 +58,8 @@ impl Pager {
         let mut told = Instant::now();
         while self.program.is_some() || !self.memory.spaces.is_empty() {
             let now = Instant::now();
-            if let Err(gone) = self.turn() {
+            if let Err(mut gone) = self.turn() {
+                self.memory.store.hear_why(&mut gone);
                 self.end_all(&format!(
                     "rhythm venice: memory of this program is lost, with {gone}\n"
                 ));

@@ -7,14 +7,18 @@
 
 use super::store::{Bytes, Counts, Event, Gone, Store, Whose};
 use super::supply::{News, Notice, Source};
-use rustix::event::PollFlags;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Slots that lie together, a mebibyte: free ones are given back in runs.
 const EXTENT: u32 = 256;
+
+/// How long it is waited for word of why memory is gone, when all that is left is to say so.
+const WHY_HEARD: Duration = Duration::from_millis(500);
 
 /// How many notices are kept of loans that no store has; the last ones.
 const EARLY_MAX: usize = 64;
@@ -171,6 +175,27 @@ impl Stripes {
         }
     }
 
+    /// Hears for a moment why what is gone is gone: a donor's end may be seen before who looks
+    /// after its loan has told of it.
+    pub(super) fn hear_why(&self, gone: &mut Gone) {
+        let until = Instant::now() + WHY_HEARD;
+        while gone.why.is_none() {
+            let left = until.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).unwrap_or_default();
+            let mut polled = [PollFd::from_borrowed_fd(self.bell(), PollFlags::IN)];
+            match poll(&mut polled, Some(&left)) {
+                Ok(0) => return,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+            gone.why = self.source.take().into_iter().find_map(|news| match news {
+                News::Notice(Notice::AllOver { why }) => Some(why),
+                News::Notice(Notice::Broken { loan, why }) => (loan == gone.loan).then_some(why),
+                News::Notice(Notice::Wanted { .. }) | News::Found(..) => None,
+            });
+        }
+    }
+
     /// Something was said of a loan at that time. False: no store has it.
     fn note(&mut self, notice: &Notice, since: Instant, now: Instant) -> bool {
         let mut stores = self.stores.iter_mut();
@@ -216,11 +241,11 @@ impl Stripes {
 mod tests {
     use super::*;
     use crate::loan::{LoanId, LoanKey};
+    use crate::memory::borrower::Lost;
     use crate::memory::donor::Donor;
     use crate::memory::store::Keeping;
     use crate::memory::supply::{self, Held, Names, Notices, Offer, Supply};
     use std::sync::atomic::{AtomicU64, Ordering};
-    use std::time::Duration;
 
     const BYTES: u64 = 1 << 20;
     const KEY: LoanKey = LoanKey([1; 32]);
@@ -290,6 +315,36 @@ mod tests {
             stripes.look(now);
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    #[test]
+    fn why_a_loan_ended_is_heard_though_its_donor_was_quicker() {
+        let stripes = Stripes {
+            stores: Vec::new(),
+            source: Source::new().expect("a descriptor"),
+            early: VecDeque::new(),
+        };
+        let notices = stripes.source.notices();
+        let mut gone = Gone {
+            donor: ([127, 0, 0, 1], 1).into(),
+            loan: LoanId(2),
+            lost: Lost::Closed,
+            why: None,
+        };
+        stripes.hear_why(&mut gone);
+        assert_eq!(gone.why, None, "nobody says why");
+        let later = std::thread::spawn(move || {
+            let broken = |loan, why: &str| Notice::Broken {
+                loan: LoanId(loan),
+                why: why.to_owned(),
+            };
+            notices.tell(broken(1, "another's"));
+            std::thread::sleep(Duration::from_millis(20));
+            notices.tell(broken(2, "its own"));
+        });
+        stripes.hear_why(&mut gone);
+        later.join().expect("it ends");
+        assert_eq!(gone.why.as_deref(), Some("its own"));
     }
 
     #[test]
