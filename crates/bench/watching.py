@@ -75,11 +75,16 @@ class Server:
         except OSError:
             return False
 
-    def cpu_time(self):
-        """Seconds, of all threads; to a nanosecond where the kernel tells it."""
+    def cpu_times(self):
+        """Seconds, of all threads and of the one of the admin listener; to a nanosecond."""
+        total, admin = 0, 0
         tasks = f"/proc/{self.process.pid}/task"
-        times = (open(f"{tasks}/{task}/schedstat").read() for task in os.listdir(tasks))
-        return sum(int(told.split()[0]) for told in times) / 1e9
+        for task in os.listdir(tasks):
+            took = int(open(f"{tasks}/{task}/schedstat").read().split()[0]) / 1e9
+            total += took
+            if open(f"{tasks}/{task}/comm").read().startswith("admin"):
+                admin += took
+        return total, admin
 
     def counted(self):
         """Requests for pages since the start."""
@@ -102,7 +107,7 @@ def turn(args, server, is_polled):
     command += ["--duration", f"{args.seconds}s", *args.load]
     is_over, polls, swallowed = threading.Event(), [], Collector.swallowed
     poller = threading.Thread(target=poll, args=(server, is_over, polls))
-    cpu, counted = server.cpu_time(), server.counted()
+    begun, (cpu, admin), counted = time.monotonic(), server.cpu_times(), server.counted()
     if is_polled:
         poller.start()
     load = subprocess.run(command, capture_output=True, text=True)
@@ -111,11 +116,13 @@ def turn(args, server, is_polled):
         poller.join()
     # What is on its way to the collector is part of what it costs.
     time.sleep(1.5)
-    cpu, counted = server.cpu_time() - cpu, server.counted() - counted
+    took, now = time.monotonic() - begun, server.cpu_times()
+    cpu, admin, counted = now[0] - cpu, now[1] - admin, server.counted() - counted
     if load.returncode != 0:
         raise SystemExit(f"{command}: {load.stdout}{load.stderr}")
     return {
         "cpu_us": cpu / counted * 1e6,
+        "admin_share": admin / took,
         "requests": counted,
         "polls": len(polls),
         "collected_bytes": Collector.swallowed - swallowed,
@@ -162,14 +169,18 @@ def main():
         way: statistics.median(us / off for us, off in zip(costs[way], costs["off"]))
         for way in costs
     }
-    print(f"| way | CPU us a request | from, to | of off | requests | polls | spans, bytes |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| way | CPU us a request | from, to | of off | admin thread, of a core | requests | polls "
+        "| spans, bytes |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     for way, turns in seen.items():
         us = costs[way]
         totals = [sum(it[key] for it in turns) for key in ("requests", "polls", "collected_bytes")]
         print(
             f"| {way} | {statistics.median(us):.2f} | {min(us):.2f}, {max(us):.2f} "
-            f"| {ratios[way]:.4f} | {' | '.join(map(str, totals))} |"
+            f"| {ratios[way]:.4f} | {statistics.median(it['admin_share'] for it in turns):.3%} "
+            f"| {' | '.join(map(str, totals))} |"
         )
     if args.json:
         with open(args.json, "w") as file:

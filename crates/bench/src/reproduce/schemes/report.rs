@@ -6,6 +6,7 @@ use crate::median::median;
 use crate::memcached::{OLDER, ServerReport};
 use crate::reproduce::options::ReproduceOptions;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Writes wait for nothing.
 pub(super) const ASYNC: &str = "async";
@@ -53,8 +54,9 @@ pub struct SchemeReport {
     /// Reads that found something older than what was confirmed before, while nobody died: copies
     /// that no write waits for may be behind.
     pub old_reads: u64,
-    /// Whether every value was right but for those, and every request answered, while nobody died.
-    pub passed: bool,
+    /// What else was not right while nobody died: values that are not what must come, and requests
+    /// that got no answer, or one that refuses them, by kind.
+    pub faults: BTreeMap<String, u64>,
 }
 
 /// A node died.
@@ -74,11 +76,15 @@ impl SchemeReport {
     pub(super) fn new(setup: &Setup, times: &ServerReport, rates: &ServerReport) -> SchemeReport {
         let both = [times, rates];
         let old = |report: &&ServerReport| report.wrong.get(OLDER).map_or(0, |wrong| wrong.count);
-        let may_be_old = setup.replicate == ASYNC;
-        let is_right = |report: &ServerReport| {
-            let mut wrong = report.wrong.keys();
-            report.errors.is_empty() && wrong.all(|kind| may_be_old && kind == OLDER)
-        };
+        let mut faults = BTreeMap::new();
+        for report in both {
+            let wrong = report.wrong.iter().map(|(kind, wrong)| (kind, wrong.count));
+            let wrong = wrong.filter(|(kind, _)| *kind != OLDER || setup.replicate != ASYNC);
+            let errors = report.errors.iter().map(|(kind, count)| (kind, *count));
+            for (kind, count) in wrong.chain(errors) {
+                *faults.entry(kind.clone()).or_default() += count;
+            }
+        }
         SchemeReport {
             scheme: setup.scheme.to_owned(),
             replicate: setup.replicate.to_owned(),
@@ -91,7 +97,7 @@ impl SchemeReport {
             victim: setup.victim.to_owned(),
             deaths: Vec::new(),
             old_reads: both.iter().map(old).sum(),
-            passed: both.into_iter().all(is_right),
+            faults,
         }
     }
 
@@ -134,7 +140,7 @@ impl SchemesReport {
     pub fn passed(&self) -> bool {
         self.schemes.iter().all(|scheme| {
             let (confirmed, lost) = scheme.lost();
-            scheme.passed && confirmed > 0 && (lost == 0 || scheme.replicate == ASYNC)
+            scheme.faults.is_empty() && confirmed > 0 && (lost == 0 || scheme.replicate == ASYNC)
         })
     }
 }

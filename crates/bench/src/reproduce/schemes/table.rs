@@ -48,7 +48,7 @@ fn write_all(report: &SchemesReport, to: &mut String) -> std::fmt::Result {
             to,
             "| {}{} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {} | {} |",
             of.name(),
-            wrong(of.passed),
+            wrong(of.faults.is_empty()),
             of.read_latency.p50,
             of.read_latency.p99,
             of.write_latency.p50,
@@ -67,6 +67,13 @@ fn write_all(report: &SchemesReport, to: &mut String) -> std::fmt::Result {
             of.name(),
             of.old_reads
         )?;
+    }
+    for of in report.schemes.iter().filter(|of| !of.faults.is_empty()) {
+        let faults = of.faults.iter();
+        let faults: Vec<_> = faults
+            .map(|(kind, count)| format!("{count} of {kind}"))
+            .collect();
+        writeln!(to, "\n{}: not right: {}.", of.name(), faults.join(", "))?;
     }
     writeln!(to, "\n## A node dies\n")?;
     writeln!(
