@@ -244,23 +244,26 @@ fn one_page_again_and_again() {
         Page::Logout,
     ] {
         for pipeline in [1, 8] {
-            let options = LoadOptions {
-                duration: Duration::from_millis(500),
-                ..brief()
-            };
             let users = Banking {
                 page: Some(page),
                 pipeline,
                 ..users()
             };
-            let report = load_by(Flaw::None, options, users);
-            assert!(report.passed(), "{}: {report}", page.name());
-            let others = report.pages - report.by_page[page as usize].count;
-            assert!(
-                report.by_page[page as usize].count > 8 && others <= 8,
-                "{}: {report}",
-                page.name()
-            );
+            // A busy machine needs longer, sometimes.
+            let mut reports = [200, 1000, 5000].into_iter().map(|milliseconds| {
+                let options = LoadOptions {
+                    duration: Duration::from_millis(milliseconds),
+                    ..brief()
+                };
+                let report = load_by(Flaw::None, options, users.clone());
+                assert_eq!(report.invalid, 0, "{}: {report}", page.name());
+                report
+            });
+            let its = |report: &Report| report.by_page[page as usize].count;
+            let report = reports.find(|report| report.passed() && its(report) > 8);
+            let report = report.unwrap_or_else(|| panic!("{} is answered", page.name()));
+            let others = report.pages - its(&report);
+            assert!(others <= 8, "{}: {report}", page.name());
         }
     }
     let unchecked = LoadOptions {
