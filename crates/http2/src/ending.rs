@@ -2,7 +2,7 @@
 //! 6.8).
 //!
 //! ```text
-//!   drain                        the peer's answer, or FAREWELL        all streams are over
+//!   drain                        the peer's answer, or `farewell`       all streams are over
 //!     |                                       |                                |
 //!     |  GOAWAY of 2^31-1, and a PING:        |  GOAWAY of the last stream     |  closed
 //!     |  begin nothing more. What is on       |  that was seen: what is        |

@@ -21,6 +21,8 @@ pub struct Options {
     pub client: fn(Client, ConnectionId) -> u64,
     /// For how long a connection may be without a stream.
     pub idle: Duration,
+    /// For how long a peer that was told to begin nothing more may be silent.
+    pub farewell: Duration,
     /// For how long a connection without a stream has its place at least, where others wait for
     /// one.
     pub yield_after: Duration,

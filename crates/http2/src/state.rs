@@ -13,8 +13,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For how long a peer that was told to begin nothing more may be silent.
-pub(crate) const FAREWELL: Duration = Duration::from_millis(500);
 /// For how long requests are taken that were on their way when their peer was told; later ones are
 /// refused, which says that they may be sent again. For as long, in a drain, a peer is waited for
 /// that takes nothing of what it is owed, and all of them once the handler is done.
@@ -447,9 +445,14 @@ impl State {
 
     /// Has the carrier's time run as is due now.
     pub(crate) fn set_timer(&mut self, id: ConnectionId) {
-        let Options { idle, stall, .. } = self.options;
+        let Options {
+            idle,
+            farewell,
+            stall,
+            ..
+        } = self.options;
         let (idle, stall) = match self.draining.is_some() {
-            true => (idle.min(FAREWELL), stall.min(LAST_MOMENT)),
+            true => (idle.min(farewell), stall.min(LAST_MOMENT)),
             false => (idle, stall),
         };
         let Some(carrier) = self.carrier(id) else {

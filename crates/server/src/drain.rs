@@ -14,9 +14,8 @@
 use rhythm_net::Time;
 use std::time::Duration;
 
-/// How long a server whose workers have ended waits for its log to be written and its spans to be
-/// exported: for both together, in less than is left of the time after which a process that does
-/// not end is ended.
+/// How long its log and spans are waited for: less than is left of the time after which a process
+/// that does not end is ended.
 pub(crate) const FINISH_MAX: Duration = Duration::from_secs(2);
 
 /// How long each part of it takes.

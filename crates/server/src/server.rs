@@ -15,7 +15,6 @@ use self::factory::{HostNames, WorkerFactory, system_random};
 use self::listeners::{Entrances, Places};
 use crate::answer::sessions::Visitors;
 use crate::backend;
-use crate::drain::FINISH_MAX;
 use crate::host::admin::{self, PageServer};
 use crate::host::challenges::Webroot;
 use crate::host::disk::Readers;
@@ -46,7 +45,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the server needs beside its options.
 pub struct ServerParts {
@@ -132,6 +131,7 @@ pub struct Handle {
     admin: Option<Admin>,
     log: Option<LogWriter>,
     exporter: Option<Exporter>,
+    finish: Duration,
 }
 
 impl Handle {
@@ -187,7 +187,7 @@ impl Handle {
         if let Some(admin) = self.admin {
             admin.stop();
         }
-        let until = Instant::now() + FINISH_MAX;
+        let until = Instant::now() + self.finish;
         // Each ends while the other is waited for.
         let exported = self.exporter.map(Exporter::finish);
         let written = self.log.map(LogWriter::finish);
@@ -219,7 +219,8 @@ impl Server {
         let sites = Arc::new(parts.sites);
         let open_files = raise_open_files(&mut options, &sites);
         let log = open_log(parts.log, &sites, options.log_format)?;
-        let exporter = start_exporter(&sites)?;
+        let finish = options.finish;
+        let exporter = start_exporter(&sites, finish)?;
         let visitors = visitors_of(&sites, &options);
         let metrics = metrics_of(
             options.workers,
@@ -386,6 +387,7 @@ impl Server {
             admin,
             log,
             exporter,
+            finish,
         })
     }
 }
@@ -474,7 +476,7 @@ fn open_log(
 }
 
 /// Starts what exports spans of traces, if they are to be.
-fn start_exporter(sites: &Sites) -> Result<Option<Exporter>, StartError> {
+fn start_exporter(sites: &Sites, finish: Duration) -> Result<Option<Exporter>, StartError> {
     let config = sites.all().first().map(|site| &site.service().config);
     let Some((config, url)) = config.and_then(|it| Some((it, it.trace.collector()?))) else {
         return Ok(None);
@@ -489,7 +491,7 @@ fn start_exporter(sites: &Sites) -> Result<Option<Exporter>, StartError> {
     let tls =
         tls.and_then(|file| backend::connector_of(&url, Path::new(""), [file, "", ""], "otlp"));
     let tls = tls.map_err(|why| failed(io::Error::other(why)))?;
-    let exporter = Exporter::start(url, tls, &config.service.name);
+    let exporter = Exporter::start(url, tls, &config.service.name, finish);
     exporter.map(Some).map_err(failed)
 }
 

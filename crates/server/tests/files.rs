@@ -317,7 +317,7 @@ fn a_volume_that_hangs_keeps_only_its_own_waiting() {
     let (stuck, well) = (Arc::<Fate>::default(), Arc::<Fate>::default());
     let [css, png, big] = statics().try_into().expect("three files");
     let files = vec![streamed(css, 1, &stuck), streamed(png, 2, &well), big];
-    let server = serve(files, SOON, |_| {}, None);
+    let server = serve(files, 4 * SOON, |_| {}, None);
     stuck.hang(true);
     let mut waiting: Vec<Client> = (0..40).map(|_| client(&server)).collect();
     for client in &mut waiting {

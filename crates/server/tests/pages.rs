@@ -307,7 +307,10 @@ fn pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn stragglers_do_not_hold_up_their_cohort() {
-    let server = start(|options| options.pipeline.formation.delay = Duration::from_millis(20));
+    let service = service_of(PAGES, &SERVICE.replace("30s", "1s"));
+    let mut options = options_of(&service);
+    options.pipeline.formation.delay = Duration::from_millis(20);
+    let server = serve_with(service, options);
     let mut slow: Vec<Client> = (0..3).map(|_| client(&server)).collect();
     let mut quick: Vec<Client> = (0..3).map(|_| client(&server)).collect();
     for (index, client) in slow.iter_mut().enumerate() {

@@ -23,33 +23,51 @@ use std::time::Duration;
 #[derive(Clone)]
 struct Upstream {
     address: SocketAddr,
+    /// Nobody else gets its port while it does not listen.
+    _kept: Arc<OwnedFd>,
     listens: Arc<Mutex<Option<Arc<AtomicBool>>>>,
     answered: Arc<AtomicUsize>,
+    /// How often it was asked whether it is well.
+    checked: Arc<AtomicUsize>,
+}
+
+/// An address that is kept while this is, and at which nobody listens but who is told of it.
+fn kept_port() -> (OwnedFd, SocketAddr) {
+    use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
+    let kept = socket(AddressFamily::INET, SocketType::STREAM, None).expect("few files are open");
+    sockopt::set_socket_reuseaddr(&kept, true).expect("a socket");
+    bind(&kept, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+    let address = getsockname(&kept).and_then(SocketAddr::try_from);
+    (kept, address.expect("it has one"))
 }
 
 impl Upstream {
     fn new() -> Upstream {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let (kept, address) = kept_port();
         let upstream = Upstream {
-            address: listener.local_addr().expect("it has one"),
+            address,
+            _kept: Arc::new(kept),
             listens: Arc::default(),
             answered: Arc::default(),
+            checked: Arc::default(),
         };
-        upstream.listen(listener);
+        upstream.take();
         upstream
     }
 
-    fn listen(&self, listener: TcpListener) {
+    /// Connections are taken, from now on or again.
+    fn take(&self) {
+        let listener = TcpListener::bind(self.address).expect("nobody else has the port");
         let goes_on = Arc::new(AtomicBool::new(true));
         *self.listens.lock().expect("nobody panics") = Some(goes_on.clone());
-        let answered = self.answered.clone();
+        let counts = [self.answered.clone(), self.checked.clone()];
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if !goes_on.load(Ordering::SeqCst) {
                     return;
                 }
-                let answered = answered.clone();
-                std::thread::spawn(move || answer(OwnedFd::from(stream).into(), &answered));
+                let counts = counts.clone();
+                std::thread::spawn(move || answer(OwnedFd::from(stream).into(), &counts));
             }
         });
     }
@@ -65,11 +83,6 @@ impl Upstream {
         });
     }
 
-    /// They are taken again.
-    fn take(&self) {
-        self.listen(TcpListener::bind(self.address).expect("nobody else has the port"));
-    }
-
     fn answered(&self) -> usize {
         self.answered.load(Ordering::SeqCst)
     }
@@ -79,8 +92,9 @@ impl Upstream {
     }
 }
 
-/// Answers what is asked on a connection, `/slow` after a while, and counts it but for `/health`.
-fn answer(mut stream: File, answered: &AtomicUsize) {
+/// Answers what is asked on a connection, `/slow` after a while, and counts it; apart from these,
+/// once they are answered, requests for `/health`.
+fn answer(mut stream: File, [answered, checked]: &[Arc<AtomicUsize>; 2]) {
     let mut bytes = Vec::new();
     let mut piece = [0; 4096];
     loop {
@@ -94,13 +108,17 @@ fn answer(mut stream: File, answered: &AtomicUsize) {
         if bytes.starts_with(b"GET /slow") {
             std::thread::sleep(Duration::from_millis(100));
         }
-        if !bytes.starts_with(b"GET /health") {
+        let is_check = bytes.starts_with(b"GET /health");
+        if !is_check {
             answered.fetch_add(1, Ordering::SeqCst);
         }
         bytes.clear();
         let text = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         if stream.write_all(text).is_err() {
             return;
+        }
+        if is_check {
+            checked.fetch_add(1, Ordering::SeqCst);
         }
     }
 }
@@ -281,15 +299,17 @@ fn a_server_that_stays_away_is_not_waited_for_by_all_nor_for_long() {
     let more = "keep_alive = \"0s\"\nrestart_timeout = \"3s\"\nwaiting_max = 1";
     let server = serve(&[&app], more);
     let address = server.local_addr();
-    let ask = move || Client::new(address).get("/").status;
+    let ask = || Client::new(address).get("/").status;
     assert_eq!(ask(), 200);
     for _ in 0..2 {
         app.refuse();
-        let first = spawn(ask);
-        sleep(Duration::from_millis(100));
-        assert_eq!(ask(), 502, "one waits already");
-        assert!(!first.is_finished());
-        assert_eq!(first.join().expect("no panic"), 502);
+        let mut two = [client(&server), client(&server)];
+        for client in &mut two {
+            client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        }
+        eventually("one is told", || two.iter().any(Client::is_ready));
+        assert!(!two.iter().all(Client::is_ready), "one waits");
+        assert!(two.iter_mut().all(|it| it.response(false).status == 502));
         // Its time is over: nobody waits any more.
         let start = std::time::Instant::now();
         assert!((0..10).all(|_| ask() == 502));
@@ -318,15 +338,15 @@ fn a_path_that_is_not_clear_is_refused_before_its_content_is_asked_for() {
 #[test]
 fn a_server_is_in_order_at_whichever_of_its_addresses() {
     let (one, other) = (Upstream::new(), Upstream::new());
-    let nobody = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let nowhere = nobody.local_addr().expect("it has one");
-    drop(nobody);
-    let health = "health = \"/health\"\nhealth_interval = \"50ms\"";
+    let (_kept, nowhere) = kept_port();
+    let health = "health = \"/health\"\nhealth_interval = \"20s\"";
     let server = serve_at(&[one.url(), other.url()], health, |settings| {
         let peers = &mut settings.proxies[0].peers[0];
         peers.insert(0, Peer::tcp("nowhere", nowhere));
     });
-    sleep(Duration::from_millis(300));
+    eventually("both are asked", || {
+        [&one, &other].map(|it| it.checked.load(Ordering::SeqCst)) == [1, 1]
+    });
     let mut client = client(&server);
     for _ in 0..10 {
         assert_eq!(client.get("/").status, 200);
@@ -415,17 +435,23 @@ fn an_answer_that_is_begun_early_goes_on_as_long_as_the_client_uploads() {
         app.read_exact(&mut content).expect("all of it");
         app.write_all(&content).expect("it is read");
     });
-    for url in urls {
-        let server = serve_at(&[url], "piece_timeout = \"200ms\"", |_| ());
-        let mut client = client(&server);
+    let servers = urls.map(|url| serve_at(&[url], "piece_timeout = \"2s\"", |_| ()));
+    let mut clients = servers.each_ref().map(client);
+    for client in &mut clients {
         client.send("POST /app HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n");
-        for digit in 0..10 {
-            sleep(Duration::from_millis(60 * (digit % 3) * (digit % 3)));
+    }
+    for digit in 0..10 {
+        if [3, 6].contains(&digit) {
+            sleep(Duration::from_millis(2200));
+        }
+        for client in &mut clients {
             client.send(digit.to_string());
         }
-        assert_eq!(client.response(false).text(), "0123456789");
-        stop(server);
     }
+    for client in &mut clients {
+        assert_eq!(client.response(false).text(), "0123456789");
+    }
+    servers.into_iter().for_each(stop);
 }
 
 /// An application answers, or speaks another protocol, while it is asked; its client writes all
@@ -626,7 +652,7 @@ fn a_unix_socket_whose_queue_is_full_for_a_moment_is_waited_for() {
         sleep(Duration::from_millis(200));
         spawn(move || {
             for stream in listener.incoming().flatten() {
-                spawn(move || answer(OwnedFd::from(stream).into(), &AtomicUsize::new(0)));
+                spawn(move || answer(OwnedFd::from(stream).into(), &Default::default()));
             }
         });
         for asked in asked {

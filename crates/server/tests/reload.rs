@@ -64,7 +64,7 @@ fn old_sites_and_backends_go_and_their_figures_stay() {
     // Each of another time-out, so that no backend is as the one before.
     let mut sites: VecDeque<Arc<Site>> = (0..=RELOADS)
         .map(|version| {
-            let settings = SERVICE.replace("300ms", &format!("{}ms", 300 + version));
+            let settings = SERVICE.replace("30s", &format!("{}s", 30 + version));
             site_of(service_of(PAGES, &settings))
         })
         .collect();

@@ -48,8 +48,12 @@ const MORE: &[(&str, &str)] = &[
 ];
 
 fn serve(toml: &str, change: impl FnOnce(&mut ServerOptions)) -> rhythm_server::Handle {
+    serve_by(&SERVICE.replace("cookie = \"sid\"", toml), change)
+}
+
+fn serve_by(settings: &str, change: impl FnOnce(&mut ServerOptions)) -> rhythm_server::Handle {
     let pages: Vec<_> = PAGES.iter().chain(MORE).copied().collect();
-    let service = service_of(&pages, &SERVICE.replace("cookie = \"sid\"", toml));
+    let service = service_of(&pages, settings);
     let mut options = options_of(&service);
     change(&mut options);
     let site = site_of(service);
@@ -182,7 +186,8 @@ fn sign_ins_that_end_in_errors_count_as_failed() {
 #[test]
 fn sign_ins_that_a_backend_does_not_answer_do_not_count() {
     let toml = "cookie = \"sid\"\nfailed_sign_ins_per_address_max = 2";
-    let server = serve(toml, |_| {});
+    let settings = SERVICE.replace("cookie = \"sid\"", toml);
+    let server = serve_by(&settings.replace("30s", "300ms"), |_| {});
     let mut client = client(&server);
     for nth in 0..4 {
         let answer = client.form("/known", "password=never");

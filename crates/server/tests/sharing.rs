@@ -50,7 +50,8 @@ fn start_with(service: Service, change: impl FnOnce(&mut ServerParts)) -> Handle
 #[test]
 fn one_answer_is_for_all_of_a_cohort_who_ask_the_same() {
     // All that are sent together are one cohort.
-    let settings = format!("{SERVICE}[cohort]\npolicy = \"fixed\"\ndelay = \"100ms\"\n");
+    let settings = SERVICE.replace("30s", "1s");
+    let settings = format!("{settings}[cohort]\npolicy = \"fixed\"\ndelay = \"100ms\"\n");
     let server = start_with(service_of(PAGES_SHARED, &settings), |_| {});
     let metrics = server.metrics().worker(0).backend("echo");
     let mut client = client(&server);

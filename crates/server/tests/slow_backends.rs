@@ -171,7 +171,7 @@ fn requests_are_spread_over_connections_where_each_answers_one_at_a_time() {
 #[test]
 fn a_call_that_hangs_costs_its_own_request_and_no_other() {
     let (address, shared) = backend();
-    let server = serve(address, "400ms");
+    let server = serve(address, "4s");
     let mut quick: Vec<Client> = (0..10).map(|_| client(&server)).collect();
     let mut hanging: Vec<Client> = (0..3).map(|_| client(&server)).collect();
     assert_eq!(quick[0].get("/ask?q=now").text(), "[now]");
@@ -391,7 +391,7 @@ fn pages_of_all_kinds_that_hang_leave_contexts_to_others_however_few_there_are()
 #[test]
 fn cohorts_that_only_wait_come_together_in_the_context_that_is_kept_for_them() {
     let patient = "timeout = \"600s\"\nstraggler_delay = \"200ms\"";
-    let service = service_of(PAGES, &SERVICE.replace("timeout = \"300ms\"", patient));
+    let service = service_of(PAGES, &SERVICE.replace("timeout = \"30s\"", patient));
     let mut options = options_of(&service);
     options.pipeline.contexts = 4;
     options.drain.timeout = Duration::from_millis(100);

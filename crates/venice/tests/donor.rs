@@ -328,8 +328,9 @@ fn who_says_his_key_byte_by_byte_is_not_waited_for() {
         if slow.stream.write_all(std::slice::from_ref(byte)).is_err() {
             break;
         }
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(Duration::from_secs(1));
     }
     assert_eq!(slow.answer(), "", "the connection is over");
-    assert!(start.elapsed() < Duration::from_secs(8));
+    // By far not the time that all of it would take.
+    assert!(hello.len() > 40 && start.elapsed() < Duration::from_secs(30));
 }

@@ -29,6 +29,7 @@ const OPTIONS: Options = Options {
     all_streams_max: 1000,
     client: |_, id| id.as_u64(),
     idle: Duration::from_secs(60),
+    farewell: Duration::from_millis(500),
     yield_after: Duration::from_secs(1),
     stall: Duration::from_secs(30),
 };

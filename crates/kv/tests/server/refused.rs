@@ -2,6 +2,7 @@
 //! they open, begin to serve nothing, and say why.
 
 use super::{NEVER, Running, here, observing, start};
+use rhythm_etcd::testing::free_places;
 use rhythm_kv::membership::{Membership, Replicate, Transport};
 use rhythm_kv::ring::{Elsewhere, Member, Scheme};
 use rhythm_kv::shared::Settings;
@@ -56,12 +57,7 @@ fn until_says(node: &Running, status: u16, why: &str) {
 
 #[test]
 fn who_is_refused_says_so_and_begins_when_nobody_refuses_it() {
-    let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let listeners: Vec<TcpListener> = (0..5).map(|_| free()).collect();
-    let places: Vec<SocketAddr> = (listeners.iter())
-        .map(|listener| listener.local_addr().expect("it has one"))
-        .collect();
-    drop(listeners);
+    let places = free_places(5);
     let of_three: Vec<Running> = (0..3)
         .map(|me| node(&places[..3], me, places[me]))
         .collect();
@@ -91,12 +87,9 @@ fn who_is_refused_says_so_and_begins_when_nobody_refuses_it() {
 /// It cannot read what they say, and they serve what it would.
 #[test]
 fn a_node_does_not_begin_beside_one_of_another_version_and_says_so() {
-    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    let places = listeners
-        .each_ref()
-        .map(|at| at.local_addr().expect("it has one"));
-    let [own, others @ ..] = listeners;
-    drop(own);
+    let others = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    let [second, third] = (others.each_ref()).map(|at| at.local_addr().expect("it has one"));
+    let places = [free_places(1)[0], second, third];
     let node = node(&places, 0, places[0]);
     let until = Instant::now() + Duration::from_secs(4);
     while Instant::now() < until {

@@ -368,20 +368,36 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::{Path, PathBuf};
+    use std::ops::Deref;
+    use std::path::Path;
+    use tempfile::TempDir;
 
-    /// A system with these files.
-    fn system(test: &str, files: &[(&str, &str)]) -> System {
-        let root =
-            std::env::temp_dir().join(format!("rhythm-doctor-{test}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&root);
+    /// A system of files, which are there as long as it is.
+    struct Made {
+        system: System,
+        _root: TempDir,
+    }
+
+    impl Deref for Made {
+        type Target = System;
+
+        fn deref(&self) -> &System {
+            &self.system
+        }
+    }
+
+    fn system(files: &[(&str, &str)]) -> Made {
+        let root = tempfile::tempdir().expect("a folder can be made");
         for (path, text) in files {
-            let path: PathBuf = root.join(path);
+            let path = root.path().join(path);
             let folder = path.parent().unwrap_or(Path::new("/"));
             std::fs::create_dir_all(folder).expect("a folder can be made");
             std::fs::write(path, text).expect("a file can be written");
         }
-        System::below(root)
+        Made {
+            system: System::below(root.path().to_owned()),
+            _root: root,
+        }
     }
 
     fn state(finding: Option<Finding>) -> Option<State> {
@@ -398,29 +414,26 @@ mod tests {
             ("4.18.0-553.el8", Some(State::Remark)),
             ("none", None),
         ] {
-            let system = system("kernel", &[("proc/sys/kernel/osrelease", release)]);
+            let system = system(&[("proc/sys/kernel/osrelease", release)]);
             assert_eq!(state(kernel(&system)), expected, "{release}");
         }
     }
 
     #[test]
     fn limits_of_outer_control_groups_hold_too() {
-        let system = system(
-            "groups",
-            &[
-                ("proc/self/cgroup", "0::/outer/inner\n"),
-                ("sys/fs/cgroup/outer/inner/cpu.max", "max 100000\n"),
-                ("sys/fs/cgroup/outer/cpu.max", "50000 100000\n"),
-                ("sys/fs/cgroup/outer/inner/memory.max", "max\n"),
-                ("sys/fs/cgroup/outer/memory.max", "1073741824\n"),
-            ],
-        );
+        let system = system(&[
+            ("proc/self/cgroup", "0::/outer/inner\n"),
+            ("sys/fs/cgroup/outer/inner/cpu.max", "max 100000\n"),
+            ("sys/fs/cgroup/outer/cpu.max", "50000 100000\n"),
+            ("sys/fs/cgroup/outer/inner/memory.max", "max\n"),
+            ("sys/fs/cgroup/outer/memory.max", "1073741824\n"),
+        ]);
         let found = cpus(&system);
         assert_eq!(found.state, State::Remark);
         assert!(found.found.contains("time of 0.5: 1 without"), "{found:?}");
         // As many as the server takes by itself are no mistake.
         let file = ("sys/fs/cgroup/cpu.max", "100000 100000\n");
-        let found = cpus(&super::tests::system("group", &[file]));
+        let found = cpus(&super::tests::system(&[file]));
         assert_eq!(found.state, State::Good, "{found:?}");
         let limit = memory_limit(&system).expect("there is one");
         assert!(limit.found.starts_with("1.0 GiB"), "{limit:?}");
@@ -428,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_system_that_says_nothing_is_no_problem() {
-        let system = system("nothing", &[]);
+        let system = system(&[]);
         let problems = all(&system).into_iter();
         let of_files = |finding: &Finding| !finding.what.starts_with("open files");
         let mut problems = problems.filter(of_files);
@@ -448,20 +461,17 @@ mod tests {
     #[test]
     fn what_slows_a_server_is_a_remark() {
         let clock_path = "sys/devices/system/clocksource/clocksource0/current_clocksource";
-        let system = system(
-            "slow",
-            &[
-                (clock_path, "hpet\n"),
-                ("proc/sys/net/core/somaxconn", "128\n"),
-                (
-                    "sys/kernel/mm/transparent_hugepage/enabled",
-                    "always madvise [never]\n",
-                ),
-                ("sys/devices/system/node/node0/x", ""),
-                ("sys/devices/system/node/node1/x", ""),
-                ("sys/devices/system/node/possible", "0-1"),
-            ],
-        );
+        let system = system(&[
+            (clock_path, "hpet\n"),
+            ("proc/sys/net/core/somaxconn", "128\n"),
+            (
+                "sys/kernel/mm/transparent_hugepage/enabled",
+                "always madvise [never]\n",
+            ),
+            ("sys/devices/system/node/node0/x", ""),
+            ("sys/devices/system/node/node1/x", ""),
+            ("sys/devices/system/node/possible", "0-1"),
+        ]);
         for finding in [
             clock(&system),
             backlog(&system),
@@ -479,7 +489,7 @@ mod tests {
     #[test]
     fn page_faults_that_nobody_may_answer_are_told_with_what_they_cost_and_what_helps() {
         let setting = ("proc/sys/vm/unprivileged_userfaultfd", "0\n");
-        let system = system("faults", &[setting, ("dev/userfaultfd", "")]);
+        let system = system(&[setting, ("dev/userfaultfd", "")]);
         assert_eq!(page_faults(&system, Ok(())).state, State::Good);
         let refused = |errno: Errno| page_faults(&system, Err(errno.into()));
         for (errno, helps) in [
@@ -496,7 +506,7 @@ mod tests {
             assert!(means.contains("`rhythm venice run` starts no"), "{means}");
             assert!(means.contains(helps), "{means}");
         }
-        let system = super::tests::system("no-faults", &[]);
+        let system = super::tests::system(&[]);
         let means = page_faults(&system, Err(Errno::PERM.into())).means;
         let means = means.expect("it says so");
         assert_eq!(means.matches("(here not there)").count(), 2, "{means}");

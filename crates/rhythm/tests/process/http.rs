@@ -178,7 +178,7 @@ const SHOWN: &str = "{{ items.status }}{% for i in items %}[{{ i.id }} {{ i.titl
 #[test]
 fn whatever_a_server_does_is_an_answer_in_time() {
     let api = Api::start(obedient);
-    let site = site("http_server", api.port, "timeout = \"400ms\"");
+    let site = site("http_server", api.port, "timeout = \"3s\"");
     let items = "0[1 a\u{e9}&lt; 12.50][-2  ]";
     let all: [(&str, u16, &str); 16] = [
         ("items", 200, items),
@@ -320,7 +320,7 @@ fn what_is_typed_stays_in_its_place() {
 #[test]
 fn a_page_does_without_an_optional_call() {
     let mut api = Api::start(obedient);
-    let site = site("http_optional", api.port, "timeout = \"400ms\"");
+    let site = site("http_optional", api.port, "timeout = \"3s\"");
     for (name, status) in [
         ("items", "0"),
         ("gone", "404"),

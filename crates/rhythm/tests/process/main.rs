@@ -116,7 +116,7 @@ fn a_stop_loses_no_request_of_busy_connections() {
 
 #[test]
 fn an_idle_connection_may_ask_until_the_grace_period_is_over() {
-    let server = Server::start(&service("grace"), &["--drain-grace", "2s"]);
+    let server = Server::start(&service("grace"), &["--drain-grace", "5s"]);
     let [mut asking, mut idle] = [server.client(), server.client()];
     for client in [&mut asking, &mut idle] {
         assert!(!client.ask("GET", "/hello", "").expect("an answer").closes);

@@ -5,7 +5,7 @@
 
 mod nginx;
 
-use crate::server::{Server, service};
+use crate::server::{Server, service, watches_for};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io::{BufRead, BufReader};
@@ -492,6 +492,8 @@ fn a_probe_that_is_interrupted_removes_what_it_made() {
     let mounts = mounts.lines().filter(|line| line.contains(" cgroup"));
     let mounts = mounts.filter_map(|line| line.split(' ').nth(1));
     let groups: Vec<_> = mounts.map(|mount| Path::new(mount).join(&name)).collect();
+    let watches = || watches_for(probe.id(), Signal::INT);
+    until("it watches for SIGINT", watches);
     // It is there for as long as the rounds take, where one can be made; else threads are switched.
     thread::sleep(Duration::from_secs(2));
     if !groups.iter().any(|group| group.exists()) {

@@ -78,7 +78,7 @@ fn postgres(database: &Database, host: &str, mode: &str, more: &str) -> String {
     let port = database.port;
     format!(
         "kind = \"postgres\"\nurl = \"postgres://{user}@{host}:{port}/postgres{mode}\"\n\
-         password_file = \"password\"\ntimeout = \"500ms\"\n{more}"
+         password_file = \"password\"\ntimeout = \"5s\"\n{more}"
     )
 }
 
@@ -215,7 +215,7 @@ fn a_redis_that_knows_its_clients_by_their_certificates() {
     let table = |more: &str| {
         format!(
             "[backend.asked]\nkind = \"redis\"\nurl = \"rediss://localhost:{port}\"\n\
-             timeout = \"500ms\"\n{}{more}",
+             timeout = \"5s\"\n{}{more}",
             trusting(&certificate)
         )
     };

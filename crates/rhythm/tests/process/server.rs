@@ -26,6 +26,16 @@ pub(crate) fn service(test: &str) -> PathBuf {
     folder
 }
 
+/// Whether a process has come to where it does something of its own at a signal: before that it
+/// would end like any other.
+pub(crate) fn watches_for(process: u32, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let mut lines = status.lines();
+    let caught = lines.find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.unwrap_or(0) & 1 << (signal.as_raw() - 1) != 0
+}
+
 /// A server's process; killed when dropped.
 pub(crate) struct Server {
     child: Child,

@@ -29,7 +29,7 @@ fn site(test: &str, kind: &str, url: &str) -> PathBuf {
     let settings = format!(
         "[session]\ncsrf = true\nfields = {{ cart = \"int\", name = \"text(20)\" }}\n\
          store = \"kept\"\nstore_refresh = \"500ms\"\nsecret_file = \"secret\"\n\
-         [backend.kept]\nkind = \"{kind}\"\nurl = \"{url}\"\ntimeout = \"1s\"\n"
+         [backend.kept]\nkind = \"{kind}\"\nurl = \"{url}\"\ntimeout = \"10s\"\n"
     );
     write("service.toml", &settings);
     write(

@@ -312,7 +312,7 @@ fn reloads_that_change_the_table_of_the_database_leave_nothing_of_those_before()
 
 #[test]
 fn who_writes_elsewhere_delays_writing_alone_and_no_longer_than_the_timeout() {
-    let folder = notes("notes_locked", "timeout = \"400ms\"\n");
+    let folder = notes("notes_locked", "timeout = \"3s\"\n");
     let server = Server::start(&folder, &[]);
     assert_eq!(get(&server, "/topics/1").0, 200);
     let other = database(&folder);
@@ -339,7 +339,7 @@ fn who_writes_elsewhere_delays_writing_alone_and_no_longer_than_the_timeout() {
 fn a_statement_that_never_ends_is_stopped_and_others_go_on() {
     let folder = notes(
         "notes_endless",
-        "timeout = \"500ms\"\nconnections_per_user_max = 16\n",
+        "timeout = \"3s\"\nconnections_per_user_max = 16\n",
     );
     let page = "+++\nroute = \"GET /endless\"\n[[step]]\ncall = \"board\"\nquery = \"\"\"\n\
                 with recursive n(i) as (select 1 union all select i + 1 from n)\n\

@@ -181,7 +181,7 @@ fn a_socket_that_was_passed_is_in_the_place_of_its_own_setting_alone() {
 
 #[test]
 fn what_is_not_tls_is_turned_away_and_disturbs_nobody() {
-    let limits = "[limits]\nheader_timeout = \"300ms\"\nidle_timeout = \"300ms\"";
+    let limits = "[limits]\nheader_timeout = \"2s\"\nidle_timeout = \"2s\"";
     let (folder, trusted) = service_of("tls_garbage", limits, &["localhost"]);
     let server = Server::start(&folder, &LISTEN);
     let tls = server.places()[1];

@@ -1,7 +1,7 @@
 //! How to serve: what a server's owner decides.
 
 use crate::admin_tls::AdminTls;
-use crate::drain::DrainOptions;
+use crate::drain::{DrainOptions, FINISH_MAX};
 use crate::flight::asker::ClientsBy;
 use crate::flight::cohorts::CohortBytes;
 use crate::intake::https::HTTP2;
@@ -63,6 +63,9 @@ pub struct ServerOptions {
     pub may_ask_tls: bool,
     /// How a shutdown goes.
     pub drain: DrainOptions,
+    /// How long a server whose workers have ended waits for its log to be written and its spans to
+    /// be exported: for both together.
+    pub finish: Duration,
     /// The access log's format.
     pub log_format: AccessLogFormat,
 }
@@ -177,6 +180,7 @@ impl ServerOptions {
                 grace: server.drain_grace,
                 timeout: server.drain_timeout,
             },
+            finish: FINISH_MAX,
             log_format: server.access_log_format,
         }
     }
@@ -201,6 +205,7 @@ fn http2_options(
             ClientsBy::Connection => |client, id| ClientsBy::Connection.number(client, id),
         },
         idle: limits.idle_timeout,
+        farewell: FAREWELL,
         yield_after: YIELD_AFTER,
         stall: limits.send_timeout,
     }
@@ -268,6 +273,9 @@ fn clients_by<'a>(
         true => ClientsBy::Address,
     }
 }
+
+/// For how long a client of HTTP/2 that is told to begin nothing more may be silent.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// For how long a client that asks for nothing has its place at least, where others wait for one.
 const YIELD_AFTER: Duration = Duration::from_secs(1);

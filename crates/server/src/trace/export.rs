@@ -9,7 +9,6 @@ mod answer;
 
 use super::otlp;
 use super::sink::{Batch, ExportState, POST_SPANS, SpanSink};
-use crate::drain::FINISH_MAX;
 use crate::timed::{self, again, left};
 use answer::Answer;
 use rhythm_engine::settings::BackendUrl;
@@ -50,7 +49,7 @@ pub(crate) struct Exporter {
 
 impl Exporter {
     /// Starts the thread, which exports for a service of this name: over TLS where there is whom
-    /// the collector must be.
+    /// the collector must be. Once the server ends it has so long to finish.
     ///
     /// # Errors
     /// No thread can be started.
@@ -58,6 +57,7 @@ impl Exporter {
         url: BackendUrl,
         tls: Option<Arc<Connector>>,
         service: &str,
+        finish: Duration,
     ) -> io::Result<Exporter> {
         let (sender, batches) = channel::<Batch>();
         let (stop, stopped) = channel();
@@ -69,6 +69,7 @@ impl Exporter {
             service: service.to_owned(),
             state: state.clone(),
             stopped,
+            finish,
             until: None,
             pause: PAUSE_FIRST,
             complaints: Sparse::every(COMPLAIN_EVERY),
@@ -131,6 +132,7 @@ struct Exporting {
     service: String,
     state: Arc<ExportState>,
     stopped: Receiver<()>,
+    finish: Duration,
     /// The server ends: until when something may be exported.
     until: Option<Instant>,
     pause: Duration,
@@ -199,7 +201,7 @@ impl Exporting {
                     self.pause = (2 * self.pause).min(PAUSE_MAX);
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    self.until = Some(Instant::now() + FINISH_MAX);
+                    self.until = Some(Instant::now() + self.finish);
                 }
             }
         }

@@ -16,6 +16,7 @@ use rhythm_server::{
     ConnectionOwner, DrainOptions, Handle, Inherited, Loader, LogOpener, Server, ServerOptions,
     ServerParts, Site, SiteSettings, Sites, StaticFile, Statics, system_resolver,
 };
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -34,7 +35,7 @@ index = { "/" = "/hello" }
 body_bytes_max = 2000
 [backend.echo]
 kind = "besim"
-timeout = "300ms"
+timeout = "30s"
 "#;
 
 /// Page files and what their names are.
@@ -140,17 +141,27 @@ pub fn site_with(service: Service, files: Vec<StaticFile>) -> Arc<Site> {
     Arc::new(Site::new(Arc::new(service), statics, settings).expect("a sound site"))
 }
 
-/// A backend that answers with its last argument, but keeps `never` for itself and answers `late`
-/// after a while.
+/// A backend that answers with its last argument, but keeps `never` for itself, answers `late`
+/// after a while, and what begins with `held` once it is to, by [`answer_held`].
 #[derive(Default)]
 pub struct Echo {
     answers: QueryAnswers,
     late: Vec<(Time, u64, Vec<u8>)>,
+    held: Vec<(u64, Vec<u8>)>,
     told: Vec<(u64, Vec<u8>)>,
     now: Time,
 }
 
 pub const LATE: Duration = Duration::from_millis(120);
+
+/// What is not held any more.
+static ANSWERED: Mutex<BTreeSet<Vec<u8>>> = Mutex::new(BTreeSet::new());
+
+/// Has what is held under this name, which no other test has, answered from now on.
+pub fn answer_held(name: &str) {
+    let mut answered = ANSWERED.lock().expect("nobody panics");
+    answered.insert(name.into());
+}
 
 /// What stands behind the last `&` of a query as text.
 fn last(call: &Call, queries: &Queries, query: usize) -> Vec<u8> {
@@ -162,7 +173,9 @@ fn last(call: &Call, queries: &Queries, query: usize) -> Vec<u8> {
 
 impl ConnectionOwner for Echo {
     fn wake_at(&self) -> Option<Time> {
-        self.late.iter().map(|(at, ..)| *at).min()
+        let late = self.late.iter().map(|(at, ..)| *at).min();
+        let held = (!self.held.is_empty()).then(|| self.now + Duration::from_millis(5));
+        late.into_iter().chain(held).min()
     }
 
     fn tick(&mut self, _: &mut dyn Port, now: Time) {
@@ -172,16 +185,24 @@ impl ConnectionOwner for Echo {
         self.late = rest;
         self.told
             .extend(due.into_iter().map(|(_, key, answer)| (key, answer)));
+        if !self.held.is_empty() {
+            let answered = ANSWERED.lock().expect("nobody panics");
+            let due = |(_, name): &mut (u64, Vec<u8>)| answered.contains(name);
+            self.told.extend(self.held.extract_if(.., due));
+        }
     }
 }
 
 impl Backend for Echo {
     fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
+        self.now = now;
         for &Ask { first, key, .. } in batch.asks {
             let query = batch.order[first] as usize;
             let text = last(batch.call, batch.queries, query);
             if text == b"late" {
                 self.late.push((now + LATE, key, text));
+            } else if text.starts_with(b"held") {
+                self.held.push((key, text));
             } else if text != b"never" {
                 self.told.push((key, text));
             }
@@ -285,6 +306,8 @@ pub fn options_of(service: &Service) -> ServerOptions {
         listen: vec![any_port()],
         admin: None,
         workers: 1,
+        // A busy machine may keep what writes or exports from doing so.
+        finish: WAIT_MAX / 2,
         ..options
     }
 }
@@ -295,7 +318,7 @@ pub fn serve(service: Service) -> Handle {
     serve_with(service, options)
 }
 
-fn serve_with(service: Service, options: ServerOptions) -> Handle {
+pub fn serve_with(service: Service, options: ServerOptions) -> Handle {
     let site = site_of(service);
     let again = site.clone();
     Server::start(options, parts(site, Box::new(move || Ok(again.clone())))).expect("it starts")
@@ -452,6 +475,14 @@ impl Client {
             "Content-Type: application/x-www-form-urlencoded\r\n",
             body,
         )
+    }
+
+    /// Whether an answer is there, or the end.
+    pub fn is_ready(&self) -> bool {
+        self.stream.set_nonblocking(true).expect("a socket");
+        let is_ready = self.stream.peek(&mut [0]).is_ok();
+        self.stream.set_nonblocking(false).expect("a socket");
+        is_ready
     }
 
     /// Whether the server has dropped the connection without another byte.

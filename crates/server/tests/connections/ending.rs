@@ -1,7 +1,7 @@
 //! Drains, reloads and panics while connections are busy.
 
 use crate::common::*;
-use crate::{NEVER, SHORT, busy_count};
+use crate::{NEVER, busy_count};
 use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, Refusal, Work};
 use std::io::{Read, Write};
@@ -15,15 +15,17 @@ fn draining_finishes_what_is_under_way() {
     let mut busy = client(&server);
     let mut idle = client(&server);
     assert_eq!(idle.get("/hello").status, 200);
-    busy.send("GET /ask?q=late HTTP/1.1\r\nHost: x\r\n\r\n");
+    busy.send("GET /ask?q=held-busy HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(busy_count(&server), 2);
     server.shutdown();
+    assert!(idle.closed(), "the drain is under way");
+    answer_held("held-busy");
     let last = busy.response(false);
     assert_eq!(
         (last.text(), last.header("connection")),
-        ("[late]", Some("close"))
+        ("[held-busy]", Some("close"))
     );
-    assert!(busy.closed() && idle.closed());
+    assert!(busy.closed());
     let address = server.local_addr();
     end(server).expect("its workers were well");
     assert!(std::net::TcpStream::connect(address).is_err());
@@ -70,7 +72,7 @@ fn a_panic_costs_a_worker_its_connections_and_nothing_else() {
 
 #[test]
 fn draining_ends_even_if_clients_do_not() {
-    let server = start(|options| options.drain.timeout = SHORT);
+    let server = start(|options| options.drain.timeout = Duration::from_millis(150));
     let mut stuck = client(&server);
     stuck.send("POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n");
     let metrics = server.metrics().worker(0);
@@ -286,7 +288,10 @@ impl Frames {
 
 #[test]
 fn a_drain_answers_streams_that_were_on_their_way_and_says_which_was_the_last() {
-    let server = start(|options| options.http2.is_on = true);
+    let server = start(|options| {
+        options.http2.is_on = true;
+        options.http2.farewell = WAIT_MAX / 2;
+    });
     let mut client = Frames::new(&server);
     client.ask(1);
     assert!(client.is_answered(1));

@@ -55,13 +55,14 @@ fn the_admin_listener_tells_health_metrics_and_configuration() {
     let nothing = ask("/dashboard");
     assert_eq!(nothing.status, 404);
     assert!(nothing.text().starts_with("/ (the dashboard), /healthz, "));
-    user.send("GET /ask?q=late HTTP/1.1\r\nHost: x\r\n\r\n");
+    user.send("GET /ask?q=held-ready HTTP/1.1\r\nHost: x\r\n\r\n");
     busy_count(&server);
     server.shutdown();
     let ready = ask("/readyz");
     assert_eq!((ready.status, ready.text()), (503, "draining\n"));
     assert_eq!(ask("/healthz").status, 200, "nothing is wrong with it");
-    assert_eq!(user.response(false).text(), "[late]");
+    answer_held("held-ready");
+    assert_eq!(user.response(false).text(), "[held-ready]");
     end(server).expect("its workers were well");
 }
 

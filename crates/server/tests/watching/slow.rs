@@ -6,6 +6,10 @@ use crate::servers::{Upstream, serve};
 use std::thread::sleep;
 use std::time::Duration;
 
+/// So long is slow; what is to be slow takes longer by what a busy machine may be late.
+const LIMIT: Duration = Duration::from_millis(500);
+const LONG: Duration = Duration::from_millis(900);
+
 /// A server that tells of what takes so long.
 fn server(limit: Option<Duration>, pages: &[(&str, &str)]) -> rhythm_server::Handle {
     lines::take();
@@ -47,10 +51,15 @@ fn ms(line: &str, name: &str) -> f64 {
 #[test]
 fn a_slow_call_is_told_of_with_its_backend_and_a_fast_one_is_not() {
     let (file, text) = asking("slow-call");
-    let server = server(Some(Duration::from_millis(60)), &[(&file, &text)]);
+    let server = server(Some(LIMIT), &[(&file, &text)]);
     let mut client = Client::new(server.local_addr());
     assert_eq!(client.get("/slow-call?q=now").text(), "[now]");
-    assert_eq!(client.get("/slow-call?q=late").text(), "[late]");
+    client.send("GET /slow-call?q=held-slow HTTP/1.1\r\nHost: x\r\n\r\n");
+    let metrics = server.metrics().worker(0).backend("echo");
+    eventually("it is asked", || metrics.requests.get() == 2);
+    sleep(LONG);
+    answer_held("held-slow");
+    assert_eq!(client.response(false).text(), "[held-slow]");
     eventually("the line", || !lines::with("page=\"slow-call\"").is_empty());
     stop(server);
     let all = lines::with("page=\"slow-call\"");
@@ -64,7 +73,7 @@ fn a_slow_call_is_told_of_with_its_backend_and_a_fast_one_is_not() {
         .and_then(|it| it.parse().ok())
         .unwrap_or_else(|| panic!("{backends}"));
     let total = ms(line, "took");
-    assert!(took >= LATE.as_millis() as f64 && took <= total, "{line}");
+    assert!(took >= LIMIT.as_millis() as f64 && took <= total, "{line}");
     let rest = ["reading", "waiting", "process", "sending"].map(|part| ms(line, part));
     let sum = took + rest.iter().sum::<f64>();
     assert!((sum - total).abs() < 3.0, "{sum}: {line}");
@@ -82,10 +91,10 @@ fn what_trickles_in_and_what_is_not_taken_shows_where_it_took_long() {
         ("trickled.html", "+++\nroute = \"GET /trickled\"\n+++\nhi"),
         ("unread.html", &*unread),
     ];
-    let server = server(Some(Duration::from_millis(80)), &pages);
+    let server = server(Some(LIMIT), &pages);
     let mut client = Client::new(server.local_addr());
     client.send("GET /trickled HTTP/1.1\r\n");
-    sleep(Duration::from_millis(150));
+    sleep(LONG);
     client.send("Host: x\r\n\r\n");
     assert_eq!(client.response(false).text(), "hi");
     let whole = |page: &str| {
@@ -93,14 +102,14 @@ fn what_trickles_in_and_what_is_not_taken_shows_where_it_took_long() {
         Duration::from_nanos(nanos)
     };
     eventually("it is counted", || !whole("trickled").is_zero());
-    assert!(whole("trickled") >= Duration::from_millis(140));
+    assert!(whole("trickled") >= LIMIT);
     let mut lazy = Client::new(server.local_addr());
     lazy.send("GET /unread HTTP/1.1\r\nHost: x\r\n\r\n");
     let metrics = server.metrics().worker(0).page("unread");
     eventually("it is answered", || {
         metrics.answers.iter().any(|count| count.get() > 0)
     });
-    sleep(Duration::from_millis(150));
+    sleep(LONG);
     assert_eq!(
         whole("unread"),
         Duration::ZERO,
@@ -108,16 +117,17 @@ fn what_trickles_in_and_what_is_not_taken_shows_where_it_took_long() {
     );
     assert_eq!(lazy.response(false).status, 200);
     eventually("it is counted", || !whole("unread").is_zero());
-    assert!(whole("unread") >= Duration::from_millis(140));
+    assert!(whole("unread") >= LIMIT);
     eventually("both lines", || {
         ["trickled", "unread"].map(|page| lines::with(&format!("page=\"{page}\"")).len()) == [1, 1]
     });
     stop(server);
     let line = &lines::with("page=\"trickled\"")[0];
-    assert!(ms(line, "reading") >= 140.0, "{line}");
-    assert!(ms(line, "sending") < 60.0, "{line}");
+    let limit = LIMIT.as_millis() as f64;
+    assert!(ms(line, "reading") >= limit, "{line}");
+    assert!(ms(line, "sending") < ms(line, "reading"), "{line}");
     let line = &lines::with("page=\"unread\"")[0];
-    assert!(ms(line, "sending") >= 60.0, "{line}");
+    assert!(ms(line, "sending") >= limit, "{line}");
 }
 
 #[test]

@@ -217,10 +217,11 @@ fn a_collector_that_does_not_take_spans_costs_spans_alone() {
     for manners in [Manners::Silent, Manners::Raves, Manners::Refuses] {
         let (upstream, collector) = (Upstream::new(), Collector::new(manners));
         let toml = toml(&collector, "100%", "");
-        let admin = |options: &mut rhythm_server::ServerOptions| {
+        let change = |options: &mut rhythm_server::ServerOptions| {
             options.admin = Some(any_port());
+            options.finish = Duration::from_secs(2);
         };
-        let server = serve(&upstream, &toml, admin, None);
+        let server = serve(&upstream, &toml, change, None);
         let mut client = Client::new(server.local_addr());
         // More than find room on the way.
         let many = "GET /plain HTTP/1.1\r\nHost: x\r\n\r\n".repeat(40);

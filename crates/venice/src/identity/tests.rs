@@ -288,12 +288,15 @@ fn a_time_is_for_all_that_comes_in_it() {
             (came.map_err(|error| error.kind()), start.elapsed())
         });
         let wire = connect(address, &left, "right").expect("it greets");
-        // A record that takes long.
-        let record = [23, 3, 3, 1, 0].into_iter().chain([0; 150]);
+        // A record that takes half a minute.
+        let record = [23, 3, 3, 16, 0].into_iter().chain([0; 1500]);
         drip(wire.socket(), record);
         let (came, took) = donor_ends.join().expect("no panic").expect("it greets");
         let is_late = matches!(came, Err(ErrorKind::TimedOut | ErrorKind::WouldBlock));
-        assert!(is_late && took < 3 * within, "{came:?} {took:?}");
+        assert!(
+            is_late && took < Duration::from_secs(10),
+            "{came:?} {took:?}"
+        );
     }
 }
 
@@ -327,12 +330,12 @@ fn who_is_refused_is_not_heard_out_for_ever() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
     let socket = TcpStream::connect(address).expect("it listens");
-    let says = thread::spawn(move || drip(&socket, std::iter::repeat_n(0, 100)));
+    let says = thread::spawn(move || drip(&socket, std::iter::repeat_n(0, 1500)));
     let (socket, _) = listener.accept().expect("somebody comes");
     let start = Instant::now();
     hear_out(&socket, start + Duration::from_millis(200));
     assert!(
-        start.elapsed() < Duration::from_secs(1),
+        start.elapsed() < Duration::from_secs(10),
         "{:?}",
         start.elapsed()
     );

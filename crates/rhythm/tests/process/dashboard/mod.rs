@@ -140,11 +140,17 @@ fn a_page_that_is_paused_asks_for_nothing() {
     let browser = open(&server, "dashboard_pause");
     browser.until(&figure("requests", "Since the start"), |told| told == "0");
     browser.run("document.getElementById('pause').click()");
-    // What was under way has come.
-    thread::sleep(Duration::from_millis(500));
     let asked = "return performance.getEntriesByType('resource')\
                  .filter((it) => it.name.endsWith('/dashboard.json')).length";
-    let before = browser.run(asked);
+    // What was under way has come when it is as many for longer than it asks again in.
+    let mut before = browser.run(asked);
+    for _ in 0..20 {
+        thread::sleep(Duration::from_millis(1500));
+        let now = browser.run(asked);
+        if std::mem::replace(&mut before, now.clone()) == now {
+            break;
+        }
+    }
     assert!(server.client().ask("GET", "/hello", "").is_ok());
     thread::sleep(Duration::from_millis(2500));
     assert_eq!(browser.run(asked), before);

@@ -330,7 +330,7 @@ fn reads_outlive_a_restart_of_the_database() {
 fn what_waits_is_stopped_in_time_and_others_go_on() {
     let database = Database::start("pg_slow", &[]);
     database.carry_out(TABLES);
-    let settings = "timeout = \"2s\"\nconnections_per_user_max = 16\n";
+    let settings = "timeout = \"4s\"\nconnections_per_user_max = 16\n";
     let folder = site("pg_slow", &database.url(), settings);
     page(
         &folder,

@@ -189,40 +189,38 @@ fn answers_come_as_they_are_however_their_end_is_told() {
 #[test]
 fn a_broken_answer_never_looks_whole() {
     let app = Upstream::new();
-    let server = serve(
-        "broken",
-        &app,
-        "answer_timeout = \"300ms\"\npiece_timeout = \"300ms\"",
-    );
+    let hasty = "answer_timeout = \"300ms\"\npiece_timeout = \"300ms\"";
+    let service = route("/app/**", &[&app], "") + &route("/hasty/**", &[&app], hasty);
+    let server = Server::start(&folder("broken", &service), &[]);
     for (path, status) in [
-        ("nonsense", 502),
-        ("unasked", 502),
-        ("both", 502),
-        ("huge-head", 502),
-        ("die", 502),
-        ("hang", 504),
+        ("/app/nonsense", 502),
+        ("/app/unasked", 502),
+        ("/app/both", 502),
+        ("/app/huge-head", 502),
+        ("/app/die", 502),
+        ("/hasty/hang", 504),
     ] {
-        assert_eq!(get(&server, &format!("/app/{path}")).0, status, "{path}");
+        assert_eq!(get(&server, path).0, status, "{path}");
     }
-    for path in ["cut-length", "cut-chunked", "silent"] {
-        let text = raw(&server, &asked_once(&format!("/app/{path}")));
+    for path in ["/app/cut-length", "/app/cut-chunked", "/hasty/silent"] {
+        let text = raw(&server, &asked_once(path));
         let is_whole = text.ends_with("0\r\n\r\n") || text.matches('h').count() > 40;
         assert!(
             !is_whole && text.matches("HTTP/1.1").count() <= 1,
             "{path}: {text}"
         );
     }
-    for cause in [
-        "is no HTTP/1.1",
-        "did not begin",
-        "before it answered",
-        "in the midst",
+    for (cause, route) in [
+        ("is no HTTP/1.1", "/app/**"),
+        ("did not begin", "/hasty/**"),
+        ("before it answered", "/app/**"),
+        ("in the midst", "/app/**"),
     ] {
         let line = server.said_of(|line| {
             let said = line["fields"]["cause"].as_str();
             said.is_some_and(|said| said.contains(cause))
         });
-        assert_eq!(line["fields"]["route"], "/app/**");
+        assert_eq!(line["fields"]["route"], route);
         assert_eq!(line["fields"]["server"], app.url());
     }
     // The server is as well as before.

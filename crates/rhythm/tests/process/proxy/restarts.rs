@@ -2,8 +2,8 @@
 
 use super::super::server::{NEVER, Server};
 use super::{folder, serve_by_one};
+use rhythm_etcd::testing::free_places;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -67,9 +67,10 @@ impl Drop for Python {
     }
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("it is bound").port()
+/// Ports where nobody listens.
+fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
+    let places = free_places(COUNT);
+    std::array::from_fn(|at| places[at].port())
 }
 
 fn service(ports: &[u16], more: &str) -> String {
@@ -123,7 +124,7 @@ fn under_load(server: &Server, act: impl FnOnce()) -> (usize, usize) {
 
 #[test]
 fn servers_are_killed_and_no_request_is_lost_that_may_be_repeated() {
-    let ports = [free_port(), free_port()];
+    let ports = free_ports::<2>();
     let mut servers = ports.map(|port| Python::start(port, ""));
     let more = "aside = \"200ms\"";
     let server = Server::start(&folder("killed", &service(&ports, more)), &[]);
@@ -146,7 +147,7 @@ fn servers_are_killed_and_no_request_is_lost_that_may_be_repeated() {
 
 #[test]
 fn a_server_alone_is_killed_and_only_what_it_had_is_lost() {
-    let port = free_port();
+    let [port] = free_ports();
     let mut app = Python::start(port, "");
     // However long a start takes on this machine.
     let more = "restart_timeout = \"30s\"";
@@ -179,10 +180,10 @@ fn a_server_alone_is_killed_and_only_what_it_had_is_lost() {
 
 #[test]
 fn a_server_that_says_that_it_is_not_in_order_is_not_asked() {
-    let ports = [free_port(), free_port()];
+    let ports = free_ports::<2>();
     let folder = folder(
         "ill",
-        &service(&ports, "health = \"/health\"\nhealth_interval = \"100ms\""),
+        &service(&ports, "health = \"/health\"\nhealth_interval = \"2s\""),
     );
     let ill = folder.join("ill");
     let _servers = [
@@ -205,7 +206,12 @@ fn a_server_that_says_that_it_is_not_in_order_is_not_asked() {
     };
     assert!(count(ports[1]) > 0);
     std::fs::write(&ill, "").expect("a file can be written");
-    server.said("is not in order");
+    let is_ill = |line: &serde_json::Value| {
+        let fields = &line["fields"];
+        let server = fields["server"].as_str().unwrap_or_default();
+        server.ends_with(&format!(":{}", ports[1])) && fields["cause"] == "status 503"
+    };
+    server.said_of(is_ill);
     assert_eq!(count(ports[1]), 0);
     std::fs::remove_file(&ill).expect("it is there");
     server.said("in order again");
@@ -214,7 +220,7 @@ fn a_server_that_says_that_it_is_not_in_order_is_not_asked() {
 
 #[test]
 fn a_client_stays_with_one_server_where_that_is_asked_for() {
-    let ports = [free_port(), free_port(), free_port()];
+    let ports = free_ports::<3>();
     let mut servers = ports.map(|port| Python::start(port, ""));
     let folder = folder("stays", &service(&ports, "balance = \"client\""));
     let server = Server::start(&folder, &[]);

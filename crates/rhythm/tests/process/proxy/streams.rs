@@ -250,8 +250,8 @@ fn another_protocol_passes_through_for_as_long_as_it_likes() {
         &(route(
             "/app/**",
             &[&app],
-            "answer_timeout = \"200ms\"\npiece_timeout = \"200ms\"",
-        ) + "[limits]\nbody_timeout = \"200ms\"\n"),
+            "answer_timeout = \"3s\"\npiece_timeout = \"3s\"",
+        ) + "[limits]\nbody_timeout = \"3s\"\n"),
     );
     let server = Server::start(&folder, &[]);
     let ask = |path: &str| {
@@ -278,15 +278,10 @@ fn another_protocol_passes_through_for_as_long_as_it_likes() {
         assert!(head.to_ascii_lowercase().contains(line), "{line} in {head}");
     }
     assert_eq!(read_to(&mut stream, "welcomeearly"), "welcomeearly");
-    for message in ["one", "two", "three"] {
-        thread::sleep(Duration::from_millis(500));
-        stream.write_all(message.as_bytes()).expect("it reads");
-        assert_eq!(
-            read_to(&mut stream, message),
-            message,
-            "it has all the time it wants"
-        );
-    }
+    thread::sleep(Duration::from_secs(4));
+    stream.write_all(b"one").expect("it reads");
+    let heard = read_to(&mut stream, "one");
+    assert_eq!(heard, "one", "it has all the time it wants");
     let mut writes = stream.try_clone().expect("a socket");
     let writer = thread::spawn(move || {
         for _ in 0..200 {

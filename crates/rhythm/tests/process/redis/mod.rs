@@ -329,14 +329,14 @@ fn a_server_that_stands_still_costs_no_more_than_the_time_that_is_given() {
     );
     let server = Server::start(&site.folder, &[]);
     assert_eq!(get(&server, "/ping"), (200, "PONG".to_owned()));
-    let sleeping = keeper.sleep("2");
+    let sleeping = keeper.sleep("6");
     let start = Instant::now();
     let mut failed = 0;
     while start.elapsed() < NEVER && failed == 0 {
         let asked = Instant::now();
         let (status, _) = get(&server, "/ping");
         assert!(
-            asked.elapsed() < Duration::from_secs(1),
+            asked.elapsed() < Duration::from_secs(3),
             "{:?}",
             asked.elapsed()
         );
