@@ -286,7 +286,10 @@ fn the_servers_own_paper_is_made_again_with_a_gpus_report_and_without_valgrind()
     // Rows win there in all but efficiency, which columns left as they are have.
     let wins = "Who wins: throughput: layout row; efficiency: layout c; latency: layout row";
     assert!(text.replace("\n  ", " ").contains(wins), "{text}");
-    assert!((ours("Section 6.4, queues", 2, 0) - 68_500.0).abs() < 1e-6);
+    // That report has no queues: no other card's stand in for them.
+    let rows = section("Section 6.4, queues")["rows"].as_array();
+    assert_eq!(rows.map(Vec::len), Some(0));
+    assert!(text.contains("bench device --measure queues"), "{text}");
     // Buffers are powers of two that their answers just fit; of a page's some may be the next.
     for row in 0..14 {
         let (answer, buffer) = (

@@ -133,7 +133,11 @@ pub fn run_rhythm(
     sections.push(computed::resources(&reached, &rates).by(&commands));
     sections.push(executed::cohort_sizes(site, options, &mut tell)?);
     sections.extend(gpus.iter().map(DeviceReport::cohort_sizes));
-    sections.push(gpu::queues());
+    let queues: Vec<Section> = gpus.iter().filter_map(DeviceReport::queues).collect();
+    match queues.is_empty() {
+        true => sections.push(gpu::no_queues()),
+        false => sections.extend(queues),
+    }
     sections.push(executed::parser(&gpus, &mut tell));
     for section in &mut sections {
         if section.command.is_empty() && !section.table.rows.is_empty() {
