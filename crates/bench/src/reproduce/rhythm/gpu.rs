@@ -288,8 +288,11 @@ impl DeviceReport {
             "The paper: login, change_profile and transfer reach 3.5 to 5 times the i7's \
              throughput with 105 to 120 % of the A9's efficiency; pages whose answers are just \
              beyond a power of two are behind them. Absent: the same with buffers of powers of \
-             two, which is the paper's cause. Answers here have exact lengths, and no option of \
-             `rhythm bench device` makes them longer; what such buffers cost a CPU is below",
+             two, which is the paper's cause. Answers here have exact lengths: the transpose \
+             squeezes padding out. Buffers would need columns that are as long as they are and \
+             written to their end, a second transpose that keeps all of it, and answers that are \
+             compared without it, on the device and off it. Only this figure would run that code, \
+             so it is declined; what such buffers cost a CPU (--buffers pow2) is below",
         );
         self.note(&mut section);
         section.charts = vec!["figure-10.svg"];
