@@ -86,6 +86,9 @@ pub enum ReproduceError {
     /// The load generator.
     #[error(transparent)]
     Load(#[from] MemcachedError),
+    /// A simulation of cohorts.
+    #[error("cohorts cannot be simulated: {0}")]
+    Cohorts(#[from] rhythm_model::Mistake),
     /// The parameters of a model.
     #[error(transparent)]
     Model(#[from] ModelError),

@@ -123,6 +123,56 @@ pub(super) struct Rate {
     pub(super) in_flight: f64,
 }
 
+/// What a layout's cohorts of one size take, in seconds, for what is simulated of them.
+pub(super) struct CohortTimes {
+    pub(super) layout: String,
+    /// Requests of a cohort, the size whose latency was measured.
+    pub(super) lanes: usize,
+    pub(super) in_flight: usize,
+    /// The highest rate of such cohorts.
+    pub(super) requests_per_s: f64,
+    /// What each cohort adds, whatever its size, where many follow each other.
+    pub(super) each: f64,
+    /// What each of its requests adds.
+    pub(super) per_request: f64,
+    /// What one takes that has the device for itself.
+    pub(super) alone: f64,
+}
+
+impl Layout {
+    fn cohort_times(&self) -> Option<CohortTimes> {
+        let lanes = self.latency.first()?.cohort;
+        let best = |size: usize| {
+            let of_size = self.tried.iter().filter(|of| of.cohort == size);
+            of_size.max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s))
+        };
+        let full = best(lanes)?;
+        let sizes = self.tried.iter().map(|of| of.cohort);
+        let small = best(sizes.filter(|size| *size < lanes).min()?)?;
+        let taken = |of: &Trial| of.cohort as f64 / of.requests_per_s;
+        let more = (taken(full) - taken(small)) / (full.cohort - small.cohort) as f64;
+        let per_request = more.max(0.0).min(taken(full) / lanes as f64);
+        // By the paper's mix, as far as it was measured.
+        let (mut ms, mut share) = (0.0, 0.0);
+        for paper in &paper::PAGES {
+            let of = self.latency.iter().find(|of| of.page == paper.page.name());
+            if let Some(of) = of {
+                ms += of.p50_ms * paper.percent;
+                share += paper.percent;
+            }
+        }
+        (share > 0.0).then(|| CohortTimes {
+            layout: self.layout.clone(),
+            lanes,
+            in_flight: full.in_flight,
+            requests_per_s: full.requests_per_s,
+            each: taken(full) - per_request * lanes as f64,
+            per_request,
+            alone: ms / share / 1e3,
+        })
+    }
+}
+
 impl DeviceReport {
     /// Reads a report.
     pub(super) fn read(path: &Path) -> Result<DeviceReport, ReproduceError> {
@@ -165,7 +215,13 @@ impl DeviceReport {
         layouts.collect()
     }
 
-    fn note(&self, section: &mut Section) {
+    /// What cohorts take in each layout, as far as it is known.
+    pub(super) fn cohort_times(&self) -> Vec<CohortTimes> {
+        let layouts = self.report.layouts.iter();
+        layouts.filter_map(Layout::cohort_times).collect()
+    }
+
+    pub(super) fn note(&self, section: &mut Section) {
         let said = "measured on that card; machine";
         section.note(format!(
             "{}: {said}: {}",
@@ -216,7 +272,7 @@ impl DeviceReport {
         section.note(format!(
             "Watts are the board's{idle}, without its machine, which the paper's have in \
              them. Latency is the median of a cohort of {lanes} of {LATENCY_PAGE} on the device \
-             alone, without its formation; the paper's is a mean with it"
+             alone, without its formation; the paper's is a mean with it, which is simulated below"
         ));
         if self.report.layouts.len() > self.rates().len() {
             section.note("Absent: layouts of which not all of the paper's pages were measured");

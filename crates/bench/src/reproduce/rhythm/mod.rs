@@ -5,6 +5,7 @@
 //!   valgrind, with our program as its child --> counted  --+
 //!   the emulation, on this machine's cores  --> executed --+--> sections --> Markdown, JSON, SVG
 //!   reports of `rhythm bench device`        --> gpu -------+       ^
+//!                                                 +--> formed -----+
 //!                                                 +--> computed ---+
 //! ```
 //!
@@ -14,6 +15,7 @@ mod chart;
 mod computed;
 mod counted;
 mod executed;
+mod formed;
 mod gpu;
 mod options;
 mod paper;
@@ -110,6 +112,12 @@ pub fn run_rhythm(
     sections.extend(gpus.iter().map(DeviceReport::table_3));
     if gpus.is_empty() {
         sections.push(gpu::absent("Table 3, GPU", "throughput, power and latency"));
+    }
+    for gpu in &gpus {
+        sections.push(formed::latency(gpu, site, options)?);
+    }
+    if gpus.is_empty() {
+        sections.push(gpu::absent(formed::NUMBER, formed::TITLE));
     }
     let commands = of_rates(&gpus);
     sections.extend(gpus.iter().rev().find_map(DeviceReport::row_layout));
