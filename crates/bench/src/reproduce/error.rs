@@ -74,7 +74,7 @@ pub enum ReproduceError {
     },
     /// An earlier report cannot be compared with.
     #[error(
-        "{} is no report.json of `rhythm reproduce rhythm` with verdicts: {why}",
+        "{} is no report of `rhythm reproduce` (JSON) with verdicts: {why}",
         path.display()
     )]
     EarlierReport {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub(super) const NUMBER: &str = "Table 3, GPU latency";
 pub(super) const TITLE: &str = "from arrival to answer, formation included";
-/// The column that says how much of the mean is formation.
+/// The column that says how much of the mean goes by until a cohort is launched.
 pub(super) const FORMATION: usize = 4;
 /// Shares of the highest rate at which latency is told.
 const LOADS: [f64; 4] = [0.1, 0.5, 0.8, 0.95];
@@ -69,7 +69,7 @@ pub(super) fn latency(
             column("p99, ms", Simulated),
             column("requests a cohort", Simulated),
             column("device busy, %", Simulated),
-            column("formation, % of the mean", Simulated),
+            column("until its launch, % of the mean", Simulated),
         ],
     );
     let delay = site.service().config.cohort.delay;
@@ -152,18 +152,19 @@ mod tests {
             per_request: 0.2e-6,
             alone: 2e-3,
         };
-        let run = |rate: f64, delay| {
-            let settings = settings(&of, rate, Duration::from_millis(delay), 200_000);
+        let run = |rate: f64, delay, requests| {
+            let settings = settings(&of, rate, Duration::from_millis(delay), requests);
             rhythm_model::run(&settings).expect("a simulation")
         };
         // So long that cohorts are full: those that come together take 2 ms and their formation.
-        let slow = run(50e3, 10_000);
+        let slow = run(50e3, 10_000, 200_000);
         assert!(slow.keeps_up && slow.full > 0.5, "{slow:?}");
         let taken = (slow.latency_us.mean - slow.waiting_us.mean) / 1e3;
         assert!((1.85..=2.05).contains(&taken), "{taken}");
         // Full ones follow each other at that rate, and no faster.
-        assert!(run(1.9e6, 10_000).utilization > 0.9);
-        let late = run(4e6, 10_000);
+        let fast = run(1.8e6, 60, 2_000_000);
+        assert!(fast.keeps_up && fast.utilization > 0.8, "{fast:?}");
+        let late = run(4e6, 60, 2_000_000);
         assert!(!late.keeps_up && late.answers_per_s < 2.1e6, "{late:?}");
     }
 }
