@@ -76,7 +76,7 @@ impl ValueEnum for LayoutName {
 }
 
 /// How many queues between host and device streams share. The driver reads it when it begins.
-const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+pub(crate) const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 /// The most that there can be; 8 where nobody says.
 const QUEUES_MAX: &str = "32";
 
@@ -98,6 +98,11 @@ pub(crate) fn take_all_queues(device: Device) {
     }
     // It only comes back where it fails, and then there are the 8.
     let _ = command.args(given).env(QUEUES, QUEUES_MAX).exec();
+}
+
+/// How many queues there are to be, where somebody has said it.
+pub(crate) fn queues_asked_for() -> Option<u32> {
+    std::env::var(QUEUES).ok()?.parse().ok()
 }
 
 /// How a GPU is used.

@@ -243,3 +243,42 @@ fn the_whole_server_is_measured_on_the_emulation() {
         "runs are less than pages"
     );
 }
+
+#[cfg(feature = "cuda-emulation")]
+#[test]
+fn queues_are_measured_by_a_process_for_each_number_of_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let json = folder.path().join("queues.json");
+    let output = rhythm(&[
+        "bench",
+        "device",
+        "--service",
+        BANKING,
+        "--device",
+        "cuda-emulated",
+        "--measure",
+        "queues",
+        "--layout",
+        "runs",
+        "--cohort-size",
+        "16",
+        "--cohorts-in-flight",
+        "2",
+        "--seconds",
+        "0.01",
+        "--json",
+        json.to_str().expect("a plain path"),
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = std::fs::read_to_string(&json).expect("the report is written");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    assert_eq!(report["report"]["notes"], serde_json::json!([]), "{report}");
+    let found = report["report"]["concurrency"].as_array().expect("a list");
+    let queues: Vec<_> = found.iter().map(|of| of["queues"].as_u64()).collect();
+    assert_eq!(queues, [1, 8, 32].map(Some));
+    for of in found {
+        assert!(of["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0));
+        assert!(of["cohort"] == 16 && of["in_flight"] == 2, "{of}");
+    }
+}

@@ -1,4 +1,4 @@
-//! The report as Markdown: a table a case.
+//! The report as Markdown: a table of ratios over all cases, and a table a case.
 
 use super::report::{CaseReport, CompareReport, Measured, Point, ServerReport, Spread};
 use std::fmt::{self, Write};
@@ -35,7 +35,7 @@ fn told(spread: Spread) -> String {
     format!("{} ({} to {})", Figure(median), Figure(min), Figure(max))
 }
 
-/// A report as Markdown, with a table a case.
+/// A report as Markdown: ratios of all cases in one table, then a table a case.
 #[must_use]
 pub fn markdown(report: &CompareReport) -> String {
     let mut text = String::new();
@@ -69,10 +69,75 @@ fn write(text: &mut String, report: &CompareReport) -> fmt::Result {
              if\n  anything"
         )?;
     }
+    write_ratios(text, report)?;
     report
         .cases
         .iter()
         .try_for_each(|case| write_case(text, case))
+}
+
+/// Each server beside the first of its case, at each point.
+fn write_ratios(text: &mut String, report: &CompareReport) -> fmt::Result {
+    let rows = || {
+        report.cases.iter().flat_map(|case| {
+            let points = case.points.iter();
+            points.filter_map(move |point| Some((case, point, point.servers.split_first()?)))
+        })
+    };
+    if rows().all(|(.., (_, others))| others.is_empty()) {
+        return Ok(());
+    }
+    writeln!(
+        text,
+        "\n## All cases\n\nMedians, in times of the first server's of the case. Of req/s more is \
+         better, of the others\nless.\n\n| case | page | connections | server | beside | req/s | \
+         CPU a request | p99 |\n|---|---|---|---|---|---|---|---|"
+    )?;
+    for (case, point, (first, others)) in rows() {
+        for other in others {
+            let figures: [fn(&Measured) -> Spread; 3] =
+                [|of| of.requests_per_s, |of| of.server_us, |of| of.p99_us];
+            let ratios = figures.map(|of| ratio(of(other).median, of(first).median));
+            writeln!(
+                text,
+                "| {} | {} | {} | {}{} | {}{} | {} |",
+                case.name,
+                point.page,
+                point.connections,
+                other.server,
+                marks(other),
+                first.server,
+                marks(first),
+                ratios.join(" | ")
+            )?;
+        }
+    }
+    if rows().any(|(_, point, _)| point.servers.iter().any(|of| of.is_of_load)) {
+        writeln!(
+            text,
+            "\n[load]: the load's processor was full while the server's was not: the server can \
+             do\nmore than the rate that its ratios are of."
+        )?;
+    }
+    Ok(())
+}
+
+/// How many times something is as much, where that can be said.
+fn ratio(of: f64, first: f64) -> String {
+    match of > 0.0 && first > 0.0 {
+        true => format!("{:.2}", of / first),
+        false => "-".to_owned(),
+    }
+}
+
+/// What is to be known of a server's figures.
+fn marks(measured: &Measured) -> String {
+    let marks = [
+        (measured.is_of_load, " [load]"),
+        (measured.errors > 0, " **[wrong]**"),
+    ];
+    let marks = marks.iter().filter(|mark| mark.0);
+    marks.map(|mark| mark.1).collect()
 }
 
 fn write_case(text: &mut String, case: &CaseReport) -> fmt::Result {
@@ -133,19 +198,8 @@ fn write_row(text: &mut String, point: &Point, measured: &Measured) -> fmt::Resu
         .servers
         .first()
         .map_or(0.0, |first| first.requests_per_s.median);
-    let ratio = match first > 0.0 {
-        true => format!("{:.2}", rate.median / first),
-        false => "-".to_owned(),
-    };
-    let marks = [
-        (measured.is_of_load, " [load]"),
-        (measured.errors > 0, " **[wrong]**"),
-    ];
-    let marks: String = marks
-        .iter()
-        .filter(|mark| mark.0)
-        .map(|mark| mark.1)
-        .collect();
+    let ratio = ratio(rate.median, first);
+    let marks = marks(measured);
     write!(
         text,
         "| {}, {} bytes | {} | {}{marks} | {} | {ratio} | {} | {} | {} |",
@@ -218,6 +272,30 @@ mod tests {
     }
 
     #[test]
+    fn ratios_of_all_cases_are_in_one_table_as_far_as_there_are_any() {
+        let mut report = made_up();
+        let mut other = report.cases[0].clone();
+        other.name = "other".to_owned();
+        let servers = &mut other.points[0].servers;
+        servers.truncate(2);
+        // Nobody answered it.
+        servers[1].requests_per_s = Spread::default();
+        report.cases.push(other);
+        let text = markdown(&report);
+        let table = text.split_once("\n## made-up\n").expect("the case").0;
+        let rows: Vec<&str> = (table.lines())
+            .filter(|line| line.starts_with('|'))
+            .collect();
+        assert_eq!(rows.len(), 2 + 2 + 1, "{table}");
+        let row = "| other | a page | 64 | limit [load] | rhythm | - | 0.80 | 0.76 |";
+        assert_eq!(rows[4], row);
+        // With one server there is nothing to compare.
+        report.cases.truncate(1);
+        report.cases[0].points[0].servers.truncate(1);
+        assert!(!markdown(&report).contains("All cases"));
+    }
+
+    #[test]
     fn why_a_case_was_not_measured_to_its_end_is_told_behind_what_was() {
         let mut report = made_up();
         report.cases[0].error = Some("nginx does not serve".to_owned());
@@ -256,7 +334,10 @@ mod tests {
             measured.database_us = Some(Spread::of([1.0, 3.0, 2.0].into_iter()));
         }
         let text = markdown(&report);
-        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+        let of_case = text.split_once("\n## made-up\n").expect("the case").1;
+        let lines: Vec<&str> = (of_case.lines())
+            .filter(|line| line.starts_with('|'))
+            .collect();
         let columns = |line: &&str| line.matches('|').count();
         assert!(lines.len() == 5 && lines.iter().map(columns).all(|count| count == 10));
         assert!(lines[2].ends_with(" 2.0 (1.0 to 3.0) |"));

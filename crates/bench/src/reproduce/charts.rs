@@ -16,7 +16,7 @@ pub(crate) use style::{DrawError, FONT, color};
 pub(super) use times::{Line, Panel, Times};
 
 /// The paper's line.
-const LINE_GBIT_S: f64 = 10.0;
+pub(super) const LINE_GBIT_S: f64 = 10.0;
 /// The paper's response time, in microseconds: client and network, and internal, at least and at
 /// most.
 const PAPER: [(&str, f64, f64); 2] = [("paper, best", 33.0, 2.0), ("paper, worst", 35.0, 6.0)];

@@ -74,7 +74,7 @@ pub enum ReproduceError {
     },
     /// An earlier report cannot be compared with.
     #[error(
-        "{} is no report.json of `rhythm reproduce rhythm` with verdicts: {why}",
+        "{} is no report of `rhythm reproduce` (JSON) with verdicts: {why}",
         path.display()
     )]
     EarlierReport {
@@ -86,6 +86,9 @@ pub enum ReproduceError {
     /// The load generator.
     #[error(transparent)]
     Load(#[from] MemcachedError),
+    /// A simulation of cohorts.
+    #[error("cohorts cannot be simulated: {0}")]
+    Cohorts(#[from] rhythm_model::Mistake),
     /// The parameters of a model.
     #[error(transparent)]
     Model(#[from] ModelError),

@@ -20,6 +20,7 @@
 
 mod charts;
 mod children;
+mod claims;
 mod energy;
 mod error;
 mod figures;
@@ -38,6 +39,7 @@ mod section;
 mod servers;
 mod table;
 mod venice;
+mod verdicts;
 
 pub(crate) use charts::{DrawError, FONT, color};
 pub use children::leave;
@@ -46,12 +48,13 @@ pub use error::ReproduceError;
 pub use options::ReproduceOptions;
 pub use progress::ReproduceProgress;
 pub use report::{Copies, Energy, KvReport, Measured, Point, Response};
-pub use rhythm::{BEGIN, END, Effort, RhythmOptions, RhythmReport, Verdicts, run_rhythm};
+pub use rhythm::{BEGIN, END, Effort, RhythmOptions, RhythmReport, run_rhythm};
 pub use rpo::{MeasuredEffort, MeasuredOptions, MeasuredReport, RpoOptions, run_measured, run_rpo};
 pub use schemes::{Death, SchemeReport, SchemesReport, run_schemes};
 pub use section::Section;
 pub use servers::program_at;
 pub use venice::{Figure, VeniceEffort, VeniceOptions, VeniceReport, run_venice};
+pub use verdicts::{Claim, Verdicts};
 
 pub(crate) use processors::Processors;
 
@@ -100,6 +103,8 @@ pub fn run(
     report.copies = measurer.copies()?;
     tell("joules");
     report.energy = measurer.energy()?;
+    report.claims = claims::of(&report);
+    report.verdicts = Verdicts::of([], &report.claims);
     let mut files = charts::draw(&report)?;
     files.push(("kv.md", table::markdown(&report)));
     files.push(("kv.json", serde_json::to_string_pretty(&report)? + "\n"));

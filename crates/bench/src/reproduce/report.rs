@@ -3,6 +3,7 @@
 use super::figures::Turns;
 use super::options::ReproduceOptions;
 use super::plan::Load;
+use super::verdicts::{Claim, Verdicts};
 use crate::load::Latency;
 use crate::memcached::{Ratios, ServerReport};
 use serde::Serialize;
@@ -32,6 +33,10 @@ pub struct KvReport {
     pub copies: Vec<Copies>,
     /// Operations a joule, where joules can be read.
     pub energy: Vec<Energy>,
+    /// What the paper says, as far as all that decides it.
+    pub claims: Vec<Claim>,
+    /// Whether that is so.
+    pub verdicts: Verdicts,
 }
 
 /// A load, and what servers made of it side by side.
@@ -191,6 +196,8 @@ impl KvReport {
             responses: Vec::new(),
             copies: Vec::new(),
             energy: Vec::new(),
+            claims: Vec::new(),
+            verdicts: Verdicts::default(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::plan;
 use super::report::{KvReport, Point};
+use super::verdicts::write_claims;
 use std::fmt::Write;
 
 /// The longest line of text.
@@ -12,6 +13,7 @@ pub(super) fn markdown(report: &KvReport) -> String {
     let mut text = String::new();
     // Writing to memory does not fail.
     let _ = write_all(report, &mut text);
+    write_claims(&report.claims, &mut text);
     text.lines().map(wrapped).collect()
 }
 

@@ -5,15 +5,17 @@
 //! all cores of the machine; then for each layout, after its answers have been compared with the
 //! server's: which cohort size and how many in flight go best (one page), each page type in
 //! isolation with these, power and energy while that runs, latency of a cohort alone. Before the
-//! layouts parsing alone over a mixed trace, with and without the transpose.
+//! layouts parsing alone over a mixed trace, with and without the transpose, and cohorts in flight
+//! together by how many queues there are to the device.
 //!
 //! The report is written after each layout: what was measured stays, whatever becomes of the rest.
 
 mod measure;
 mod part;
+mod queues;
 mod report;
 
-use crate::device::{Device, take_all_queues};
+use crate::device::{Device, queues_asked_for, take_all_queues};
 use crate::folder::Folder;
 use crate::load::{parse_page, write_json};
 use crate::{machine, output};
@@ -22,6 +24,7 @@ use clap::ValueEnum;
 use indicatif::ProgressBar;
 use measure::Bench;
 use part::Part;
+use queues::Asked;
 use report::*;
 use rhythm_bench::load::Page;
 use rhythm_besim::Bank;
@@ -178,11 +181,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let idle_watts = bench.idle(is_emulated);
     let mut report = Report {
         gpu: description,
+        queues: (!is_emulated).then(queues_asked_for).flatten(),
         idle_watts,
         bandwidth: bench.bandwidth(is_emulated)?,
         host: bench.host(is_emulated)?,
         layouts: Vec::new(),
         parsing: Vec::new(),
+        concurrency: Vec::new(),
         notes,
         paper: Report::PAPER,
     };
@@ -190,6 +195,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         && let Err(error) = bench.parsing(is_emulated, &mut report.parsing)
     {
         report.notes.push(format!("parsing: {error:#}"));
+    }
+    // The emulation has no queues: it shows that this can be measured, where that is asked for.
+    if bench.measures(Part::Queues)
+        && (!is_emulated || args.parts.contains(&Part::Queues))
+        && let Err(error) = queues::measure(
+            &Asked {
+                service: &args.service,
+                device: args.device,
+                gpu: args.gpu,
+                cohort: args.cohort_size,
+                in_flight: args.cohorts_in_flight,
+                seconds: args.seconds,
+            },
+            &|what| bench.bar.set_message(what),
+            &mut report.concurrency,
+        )
+    {
+        report.notes.push(format!("queues: {error:#}"));
     }
     let file = args.json.as_deref();
     let is_stdout = file == Some(std::path::Path::new("-"));

@@ -1,9 +1,10 @@
 //! `rhythm reproduce kv`.
 
+use super::against::{Against, print_changes};
 use super::{origin, progress};
 use crate::machine;
 use crate::output::{complain, print_line};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rhythm_bench::reproduce::{self, ReproduceOptions};
 use rhythm_engine::settings::duration;
 use std::env;
@@ -55,6 +56,9 @@ pub(super) struct Kv {
     #[arg(long)]
     schemes: bool,
 
+    #[command(flatten)]
+    against: Against,
+
     /// The memcached to compare with; without it kv is measured alone
     #[arg(long, value_name = "PROGRAM", default_value = "memcached")]
     memcached: PathBuf,
@@ -62,6 +66,10 @@ pub(super) struct Kv {
 
 pub(super) fn run(args: Kv) -> Result<ExitCode> {
     let (duration, slices) = if args.quick { QUICK } else { FULL };
+    if args.schemes && args.against.against.is_some() {
+        bail!("--against is for the poster's charts: --schemes has no verdicts");
+    }
+    let earlier = args.against.read()?;
     let program = env::current_exe().context("cannot find the rhythm program")?;
     let memcached = match reproduce::program_at(&args.memcached) {
         _ if args.schemes => None,
@@ -87,17 +95,20 @@ pub(super) fn run(args: Kv) -> Result<ExitCode> {
             .keys
             .unwrap_or(if args.quick { KEYS.1 } else { KEYS.0 }),
     };
-    let (table, passed) = match args.schemes {
+    let (table, passed, verdicts) = match args.schemes {
         true => {
             let report = reproduce::run_schemes(&options, &mut progress::by_points()?)?;
-            ("schemes.md", report.passed())
+            ("schemes.md", report.passed(), None)
         }
         false => {
             let report = reproduce::run(&options, &mut progress::by_points()?)?;
-            ("kv.md", report.passed())
+            ("kv.md", report.passed(), Some(report.verdicts))
         }
     };
     print_line(options.out.join(table).display())?;
+    if let Some(verdicts) = &verdicts {
+        print_changes(verdicts, earlier.as_ref())?;
+    }
     Ok(match passed {
         true => ExitCode::SUCCESS,
         false => {

@@ -1,5 +1,6 @@
 //! `rhythm reproduce`: the charts and tables of papers.
 
+mod against;
 mod all;
 mod kv;
 pub(crate) mod origin;

@@ -1,5 +1,6 @@
 //! `rhythm reproduce rhythm`.
 
+use super::against::{Against, print_changes};
 use super::{origin, progress};
 use crate::folder::Folder;
 use crate::machine;
@@ -7,7 +8,7 @@ use crate::output::print_line;
 use anyhow::{Context, Result, bail};
 use rhythm_bench::emulate::mix14;
 use rhythm_bench::load::Page;
-use rhythm_bench::reproduce::{Effort, RhythmOptions, Verdicts, run_rhythm};
+use rhythm_bench::reproduce::{Effort, RhythmOptions, run_rhythm};
 use rhythm_server::SiteSettings;
 use std::env;
 use std::path::PathBuf;
@@ -22,7 +23,8 @@ use std::process::ExitCode;
 /// sizes and the parser (6.4). Reports of `rhythm bench device` add a GPU: Table 3, Figures 8, 9
 /// and 10, what a bus carries (6.1.1), and how many cores match it (6.2); network and memory (6.3)
 /// are computed. The paper's figures are beside ours, which are marked: measured, emulated,
-/// computed; verdicts say where ours are the paper's. What is absent is said, with what would
+/// computed; verdicts say where ours are the paper's, and which
+/// of its claims hold here. What is absent is said, with what would
 /// measure it.
 ///
 /// Writes report.md, report.json and the charts (SVG) into a folder. Takes some ten minutes, most
@@ -50,9 +52,8 @@ pub(super) struct Rhythm {
     #[arg(long = "device-report", value_name = "FILE")]
     device_reports: Vec<PathBuf>,
 
-    /// The report.json of another run: which verdicts are others than its is printed
-    #[arg(long, value_name = "FILE")]
-    against: Option<PathBuf>,
+    #[command(flatten)]
+    against: Against,
 
     /// What a meter shows while the machine is idle
     #[arg(long, value_name = "WATTS", requires = "watts_load", value_parser = watts)]
@@ -93,7 +94,7 @@ pub(super) fn run(args: Rhythm) -> Result<ExitCode> {
             page.name()
         );
     }
-    let earlier = args.against.as_deref().map(Verdicts::read).transpose()?;
+    let earlier = args.against.read()?;
     let program = env::current_exe().context("cannot find the rhythm program")?;
     let folder = Folder::read(&args.service)?;
     let service = folder.compile()?;
@@ -125,12 +126,7 @@ pub(super) fn run(args: Rhythm) -> Result<ExitCode> {
     };
     let report = run_rhythm(&site, &options, &mut progress::by_points()?)?;
     print_line(options.out.join("report.md").display())?;
-    for line in earlier
-        .iter()
-        .flat_map(|earlier| report.verdicts.since(earlier))
-    {
-        print_line(line)?;
-    }
+    print_changes(&report.verdicts, earlier.as_ref())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,6 @@
 //! `rhythm reproduce rpo`.
 
+use super::against::{Against, print_changes};
 use super::{origin, progress};
 use crate::machine;
 use crate::output::{complain, print_line};
@@ -48,8 +49,11 @@ pub(super) struct Rpo {
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
 
+    #[command(flatten)]
+    against: Against,
+
     /// Measure with a real server, on this machine
-    #[arg(long, conflicts_with_all = ["seeds", "params"])]
+    #[arg(long, conflicts_with_all = ["seeds", "params", "against"])]
     measured: bool,
 
     /// With --measured: the repository, which has the bookstore in PHP
@@ -62,6 +66,7 @@ pub(super) fn run(args: Rpo) -> Result<ExitCode> {
     if args.measured {
         return measured(args, &program);
     }
+    let earlier = args.against.read()?;
     let (params, params_name) = match &args.params {
         None => (Params::paper()?, "the paper's".to_owned()),
         Some(path) => {
@@ -79,8 +84,9 @@ pub(super) fn run(args: Rpo) -> Result<ExitCode> {
         commit: origin::commit(&program),
         command: origin::command(),
     };
-    run_rpo(&options, &mut progress::by_runs()?)?;
+    let verdicts = run_rpo(&options, &mut progress::by_runs()?)?;
     print_line(options.out.join("rpo.md").display())?;
+    print_changes(&verdicts, earlier.as_ref())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,6 @@
 //! `rhythm reproduce venice`.
 
+use super::against::{Against, print_changes};
 use super::{origin, progress};
 use crate::machine;
 use crate::output::{complain, print_line};
@@ -41,6 +42,9 @@ pub(super) struct Venice {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 
+    #[command(flatten)]
+    against: Against,
+
     /// The redis-server to run
     #[arg(long, value_name = "PROGRAM", default_value = "redis-server")]
     redis: PathBuf,
@@ -51,6 +55,7 @@ pub(super) struct Venice {
 }
 
 pub(super) fn run(args: Venice) -> Result<ExitCode> {
+    let earlier = args.against.read()?;
     let program = env::current_exe().context("cannot find the rhythm program")?;
     let mut effort = match args.quick {
         true => VeniceEffort::QUICK,
@@ -81,6 +86,7 @@ pub(super) fn run(args: Venice) -> Result<ExitCode> {
         complain(format_args!("rhythm: failed: {failed}"));
     }
     print_line(options.out.join("venice.md").display())?;
+    print_changes(&report.verdicts, earlier.as_ref())?;
     Ok(match report.failed.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

@@ -36,6 +36,8 @@ const ROUNDS: usize = 20;
 const RING_BYTES: usize = 84 << 20;
 /// The executors, with the lanes of a cohort and the cohorts in flight.
 const EXECUTORS: [(&str, (usize, usize)); 2] = [("scalar", (256, 8)), ("host", (256, 8))];
+/// The number of the executors' rates.
+pub(super) const TABLE_3: &str = "Table 3, CPU";
 pub(super) const COMMAND: &str = "rhythm bench --device scalar --device host";
 
 /// What an executor reaches on one core.
@@ -259,7 +261,7 @@ pub(super) fn table_3(options: &RhythmOptions, reached: &[Reached]) -> Section {
         Measured
     };
     let mut section = Section::new(
-        "Table 3, CPU",
+        TABLE_3,
         "throughput and power of one core",
         &[
             column("1000 requests/s", Emulated),

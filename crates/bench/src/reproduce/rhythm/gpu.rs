@@ -14,10 +14,11 @@ const LATENCY_PAGE: &str = "account_summary";
 /// The layouts whose backend is on the device: the paper's two, and the one that it decides
 /// against.
 const ON_DEVICE: [&str; 3] = ["b", "c", "row"];
-/// Queues between host and device, with million requests/s, as they were measured once on a card of
-/// this name: reports do not have them.
-const QUEUES: (&str, [(u32, f64); 3]) =
-    ("NVIDIA H100 80GB HBM3", [(1, 15.6), (8, 45.7), (32, 68.5)]);
+/// Section 6.4's concurrent kernels: its number and title.
+const QUEUES: (&str, &str) = (
+    "Section 6.4, queues",
+    "concurrent kernels, by queues between host and device",
+);
 
 /// A report, as far as it is shown here.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -34,6 +35,9 @@ struct Found {
     layouts: Vec<Layout>,
     #[serde(default)]
     parsing: Vec<Parsing>,
+    /// Reports from before it was measured have none.
+    #[serde(default)]
+    concurrency: Vec<Concurrency>,
     idle_watts: Option<f64>,
 }
 
@@ -99,6 +103,17 @@ struct Parsing {
     microseconds_per_lot: f64,
 }
 
+/// Cohorts in flight together, by so many queues.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Concurrency {
+    queues: u32,
+    layout: String,
+    page: String,
+    cohort: usize,
+    in_flight: usize,
+    requests_per_s: f64,
+}
+
 /// A layout's rate over the paper's mix and watts, for what is computed of them.
 pub(super) struct Rate {
     pub(super) name: String,
@@ -106,6 +121,56 @@ pub(super) struct Rate {
     pub(super) watts: Option<f64>,
     pub(super) dynamic_watts: Option<f64>,
     pub(super) in_flight: f64,
+}
+
+/// What a layout's cohorts of one size take, in seconds, for what is simulated of them.
+pub(super) struct CohortTimes {
+    pub(super) layout: String,
+    /// Requests of a cohort, the size whose latency was measured.
+    pub(super) lanes: usize,
+    pub(super) in_flight: usize,
+    /// The highest rate of such cohorts.
+    pub(super) requests_per_s: f64,
+    /// What each cohort adds, whatever its size, where many follow each other.
+    pub(super) each: f64,
+    /// What each of its requests adds.
+    pub(super) per_request: f64,
+    /// What one takes that has the device for itself.
+    pub(super) alone: f64,
+}
+
+impl Layout {
+    fn cohort_times(&self) -> Option<CohortTimes> {
+        let lanes = self.latency.first()?.cohort;
+        let best = |size: usize| {
+            let of_size = self.tried.iter().filter(|of| of.cohort == size);
+            of_size.max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s))
+        };
+        let full = best(lanes)?;
+        let sizes = self.tried.iter().map(|of| of.cohort);
+        let small = best(sizes.filter(|size| *size < lanes).min()?)?;
+        let taken = |of: &Trial| of.cohort as f64 / of.requests_per_s;
+        let more = (taken(full) - taken(small)) / (full.cohort - small.cohort) as f64;
+        let per_request = more.max(0.0).min(taken(full) / lanes as f64);
+        // By the paper's mix, as far as it was measured.
+        let (mut ms, mut share) = (0.0, 0.0);
+        for paper in &paper::PAGES {
+            let of = self.latency.iter().find(|of| of.page == paper.page.name());
+            if let Some(of) = of {
+                ms += of.p50_ms * paper.percent;
+                share += paper.percent;
+            }
+        }
+        (share > 0.0).then(|| CohortTimes {
+            layout: self.layout.clone(),
+            lanes,
+            in_flight: full.in_flight,
+            requests_per_s: full.requests_per_s,
+            each: taken(full) - per_request * lanes as f64,
+            per_request,
+            alone: ms / share / 1e3,
+        })
+    }
 }
 
 impl DeviceReport {
@@ -150,7 +215,13 @@ impl DeviceReport {
         layouts.collect()
     }
 
-    fn note(&self, section: &mut Section) {
+    /// What cohorts take in each layout, as far as it is known.
+    pub(super) fn cohort_times(&self) -> Vec<CohortTimes> {
+        let layouts = self.report.layouts.iter();
+        layouts.filter_map(Layout::cohort_times).collect()
+    }
+
+    pub(super) fn note(&self, section: &mut Section) {
         let said = "measured on that card; machine";
         section.note(format!(
             "{}: {said}: {}",
@@ -201,7 +272,7 @@ impl DeviceReport {
         section.note(format!(
             "Watts are the board's{idle}, without its machine, which the paper's have in \
              them. Latency is the median of a cohort of {lanes} of {LATENCY_PAGE} on the device \
-             alone, without its formation; the paper's is a mean with it"
+             alone, without its formation; the paper's is a mean with it, which is simulated below"
         ));
         if self.report.layouts.len() > self.rates().len() {
             section.note("Absent: layouts of which not all of the paper's pages were measured");
@@ -273,8 +344,11 @@ impl DeviceReport {
             "The paper: login, change_profile and transfer reach 3.5 to 5 times the i7's \
              throughput with 105 to 120 % of the A9's efficiency; pages whose answers are just \
              beyond a power of two are behind them. Absent: the same with buffers of powers of \
-             two, which is the paper's cause. Answers here have exact lengths, and no option of \
-             `rhythm bench device` makes them longer; what such buffers cost a CPU is below",
+             two, which is the paper's cause. Answers here have exact lengths: the transpose \
+             squeezes padding out. Buffers would need columns that are as long as they are and \
+             written to their end, a second transpose that keeps all of it, and answers that are \
+             compared without it, on the device and off it. Only this figure would run that code, \
+             so it is declined; what such buffers cost a CPU (--buffers pow2) is below",
         );
         self.note(&mut section);
         section.charts = vec!["figure-10.svg"];
@@ -321,6 +395,37 @@ impl DeviceReport {
         ));
         self.note(&mut section);
         section
+    }
+
+    /// Section 6.4: kernels of different cohorts at a time.
+    pub(super) fn queues(&self) -> Option<Section> {
+        let all = &self.report.concurrency;
+        let first = all.first()?;
+        let mut section = Section::new(
+            QUEUES.0,
+            QUEUES.1,
+            &[
+                column("1000 requests/s", Measured),
+                column("times the first", Computed),
+            ],
+        );
+        for of in all {
+            let cells = vec![
+                ours(of.requests_per_s / 1e3),
+                ours(of.requests_per_s / first.requests_per_s),
+            ];
+            let plural = if of.queues == 1 { "" } else { "s" };
+            let name = format!("{}, {} queue{plural}", self.report.gpu.name, of.queues);
+            section.row(name, cells);
+        }
+        section.note(format!(
+            "CUDA_DEVICE_MAX_CONNECTIONS, a process for each; layout {}, {} cohorts of {} in \
+             flight, {}. The paper: one queue, as the card before its Titan had, \"created false \
+             dependencies among process kernels, limiting throughput\"",
+            first.layout, first.in_flight, first.cohort, first.page
+        ));
+        self.note(&mut section);
+        Some(section)
     }
 
     /// Section 4.3.2: columns, or a warp for each request.
@@ -404,30 +509,15 @@ impl DeviceReport {
     }
 }
 
-/// Section 6.4: kernels of different cohorts at a time.
-pub(super) fn queues() -> Section {
-    let (card, rates) = QUEUES;
-    let mut section = Section::new(
-        "Section 6.4, queues",
-        "concurrent kernels, by queues between host and device",
-        &[
-            column("1000 requests/s", Measured),
-            column("times one queue", Computed),
-        ],
-    )
-    .by(
-        "CUDA_DEVICE_MAX_CONNECTIONS=QUEUES rhythm bench device --layout row --cohort-size 4096 \
-         --cohorts-in-flight 32 --page account_summary",
+/// Section 6.4's concurrent kernels, where no report has them.
+pub(super) fn no_queues() -> Section {
+    let mut section = Section::new(QUEUES.0, QUEUES.1, &[]);
+    section.note(
+        "Absent: no report that was given has it. `rhythm bench device --measure queues --json \
+         FILE` measures it alone where there is a GPU, as does a report of all without --measure, \
+         and --device-report FILE shows it here. Each number of queues \
+         (CUDA_DEVICE_MAX_CONNECTIONS) is measured by a process of its own",
     );
-    for (queues, rate) in rates {
-        let cells = vec![ours(rate * 1e3), ours(rate / rates[0].1)];
-        section.row(format!("{queues}"), cells);
-    }
-    section.note(format!(
-        "Recorded, and not measured for this report: {card}, docs/results/2026-11-26-gpu.md; \
-         layout row, 32 cohorts of 4096 in flight, {LATENCY_PAGE}. Reports of `rhythm bench \
-         device` are of the number of queues that they ran with"
-    ));
     section
 }
 
@@ -445,6 +535,7 @@ pub(super) fn absent(number: &'static str, title: &'static str) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::section::value;
     use serde_json::json;
 
     /// A report of one layout for each rate, with so many of the paper's pages.
@@ -472,6 +563,33 @@ mod tests {
             },
         });
         serde_json::from_value(report).expect("a report")
+    }
+
+    #[test]
+    fn queues_are_the_reports_own_or_absent() {
+        let mut of = report(&[], 0);
+        // As reports from before there was such a measurement.
+        assert!(of.queues().is_none());
+        for (queues, rate) in [(1, 2e6), (8, 5e6)] {
+            let trial = json!({
+                "queues": queues, "layout": "row", "page": "account_summary",
+                "cohort": 4096, "in_flight": 32, "requests_per_s": rate,
+            });
+            let trial = serde_json::from_value(trial).expect("a trial");
+            of.report.concurrency.push(trial);
+        }
+        let section = of.queues().expect("it has them");
+        let rows: Vec<(&str, Option<f64>)> = (section.table.rows.iter())
+            .map(|row| (row.name.as_str(), value(&row.cells[1])))
+            .collect();
+        assert_eq!(
+            rows,
+            [("g, 1 queue", Some(1.0)), ("g, 8 queues", Some(2.5))]
+        );
+        assert!(section.command == "c" && section.notes[1].starts_with("g: "));
+        let absent = no_queues();
+        assert!(absent.table.rows.is_empty());
+        assert!(absent.notes[0].contains("--measure queues"));
     }
 
     #[test]

@@ -4,16 +4,20 @@
 //! ```text
 //!   valgrind, with our program as its child --> counted  --+
 //!   the emulation, on this machine's cores  --> executed --+--> sections --> Markdown, JSON, SVG
-//!   reports of `rhythm bench device`        --> gpu -------+       ^
-//!                                                 +--> computed ---+
+//!   reports of `rhythm bench device`        --> gpu -------+       |  ^
+//!                                                 +--> formed -----|--+
+//!                                                 +--> computed ---|--+
+//!                                                                  +--> claims, verdicts
 //! ```
 //!
 //! What is absent is said where it would stand, with what would measure it.
 
 mod chart;
+mod claims;
 mod computed;
 mod counted;
 mod executed;
+mod formed;
 mod gpu;
 mod options;
 mod paper;
@@ -24,7 +28,6 @@ mod verdicts;
 pub use options::{Effort, RhythmOptions};
 
 pub use valgrind::{BEGIN, END};
-pub use verdicts::Verdicts;
 
 use super::children::Folder;
 use super::error::ReproduceError;
@@ -32,6 +35,7 @@ use super::files::write;
 use super::progress::ReproduceProgress;
 use super::section::Section;
 use super::table::wrapped;
+use super::verdicts::{Claim, Verdicts, write_claims};
 use gpu::DeviceReport;
 use rhythm_server::Site;
 use serde::Serialize;
@@ -47,7 +51,9 @@ pub struct RhythmReport {
     command: String,
     /// Tables and figures, in the paper's order.
     pub sections: Vec<Section>,
-    /// What is to be said of our figures beside the paper's.
+    /// What the paper says, as far as the run decides it.
+    pub claims: Vec<Claim>,
+    /// What is to be said of our figures beside the paper's, and of these.
     pub verdicts: Verdicts,
 }
 
@@ -111,6 +117,12 @@ pub fn run_rhythm(
     if gpus.is_empty() {
         sections.push(gpu::absent("Table 3, GPU", "throughput, power and latency"));
     }
+    for gpu in &gpus {
+        sections.push(formed::latency(gpu, site, options)?);
+    }
+    if gpus.is_empty() {
+        sections.push(gpu::absent(formed::NUMBER, formed::TITLE));
+    }
     let commands = of_rates(&gpus);
     sections.extend(gpus.iter().rev().find_map(DeviceReport::row_layout));
     sections.push(computed::figure_8(&reached, &rates).by(&commands));
@@ -133,7 +145,11 @@ pub fn run_rhythm(
     sections.push(computed::resources(&reached, &rates).by(&commands));
     sections.push(executed::cohort_sizes(site, options, &mut tell)?);
     sections.extend(gpus.iter().map(DeviceReport::cohort_sizes));
-    sections.push(gpu::queues());
+    let queues: Vec<Section> = gpus.iter().filter_map(DeviceReport::queues).collect();
+    match queues.is_empty() {
+        true => sections.push(gpu::no_queues()),
+        false => sections.extend(queues),
+    }
     sections.push(executed::parser(&gpus, &mut tell));
     for section in &mut sections {
         if section.command.is_empty() && !section.table.rows.is_empty() {
@@ -142,11 +158,13 @@ pub fn run_rhythm(
         }
         section.notes.extend(verdicts::note(section));
     }
+    let claims = claims::of(&sections);
     let report = RhythmReport {
         machine: options.machine.clone(),
         commit: options.commit.clone(),
         command: options.command.clone(),
-        verdicts: Verdicts::of(&sections),
+        verdicts: Verdicts::of(verdicts::of(&sections), &claims),
+        claims,
         sections,
     };
     let mut files = chart::draw(&report.sections)?;
@@ -182,6 +200,7 @@ impl RhythmReport {
         for section in &self.sections {
             section.write(&mut text);
         }
+        write_claims(&self.claims, &mut text);
         text.lines().map(wrapped).collect()
     }
 }

@@ -1,12 +1,8 @@
-//! Whether our figures are the paper's, where they can be, and what another report said of that.
+//! Whether our figures are the paper's, where they can be.
 
-use crate::reproduce::error::ReproduceError;
-use crate::reproduce::files::read;
 use crate::reproduce::section::{Section, value};
+use crate::reproduce::verdicts::Verdict;
 use rhythm_rpo::report::Cell;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::path::Path;
 
 /// A figure of ours is within the paper's if it is off by so many parts of it at most.
 const WITHIN: f64 = 0.1;
@@ -21,54 +17,13 @@ const UNLIKE: [(&str, &str); 7] = [
     ("Section 6.3", "the paper's own figures"),
 ];
 
-/// What is to be said of a figure of ours beside the paper's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Verdict {
-    #[serde(rename = "within 10 %")]
-    Within,
-    #[serde(rename = "differs: more")]
-    More,
-    #[serde(rename = "differs: less")]
-    Less,
-    #[serde(rename = "not comparable")]
-    NotComparable,
-}
-
-impl Verdict {
-    fn of(times: f64) -> Verdict {
-        match times {
-            _ if (times - 1.0).abs() <= WITHIN => Verdict::Within,
-            _ if times > 1.0 => Verdict::More,
-            _ => Verdict::Less,
-        }
+/// Of a figure that is so many times the paper's.
+fn verdict(times: f64) -> Verdict {
+    match times {
+        _ if (times - 1.0).abs() <= WITHIN => Verdict::Within,
+        _ if times > 1.0 => Verdict::More,
+        _ => Verdict::Less,
     }
-
-    fn name(self) -> &'static str {
-        match self {
-            Verdict::Within => "within 10 %",
-            Verdict::More => "differs: more",
-            Verdict::Less => "differs: less",
-            Verdict::NotComparable => "not comparable",
-        }
-    }
-}
-
-/// A figure, by where it stands, and what is said of it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Judged {
-    figure: String,
-    verdict: Verdict,
-}
-
-/// What is said of all figures that the paper has, too.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Verdicts(Vec<Judged>);
-
-/// As far as it is looked at again.
-#[derive(Deserialize)]
-struct Earlier {
-    verdicts: Verdicts,
 }
 
 /// What the sections' figures are not comparable for, if they are not.
@@ -100,7 +55,7 @@ pub(super) fn note(section: &Section) -> Option<String> {
         if let Some(why) = unlike(section) {
             return Some(format!("Verdict: not comparable, since ours is of {why}"));
         }
-        let differs = |(_, times): &&(&str, f64)| Verdict::of(*times) != Verdict::Within;
+        let differs = |(_, times): &&(&str, f64)| verdict(*times) != Verdict::Within;
         let others = all.iter().filter(differs);
         let others: Vec<String> = others
             .map(|(row, times)| format!("{row} ({times:.2} times)"))
@@ -115,60 +70,23 @@ pub(super) fn note(section: &Section) -> Option<String> {
     (!said.is_empty()).then(|| format!("Verdicts: {}", said.join("; ")))
 }
 
-impl Verdicts {
-    /// Of these sections.
-    pub(super) fn of(sections: &[Section]) -> Verdicts {
-        let mut all = Vec::new();
-        for section in sections {
-            let unlike = unlike(section);
-            for (at, column) in section.table.columns.iter().enumerate() {
-                all.extend(pairs(section, at).map(|(row, times)| Judged {
-                    figure: format!("{}, {row}, {}", section.table.number, column.name),
-                    verdict: match unlike {
-                        Some(_) => Verdict::NotComparable,
-                        None => Verdict::of(times),
-                    },
-                }));
-            }
-        }
-        Verdicts(all)
-    }
-
-    /// Those of a report.json that was written before.
-    ///
-    /// # Errors
-    /// It cannot be read, or is none, or one from before there were verdicts.
-    pub fn read(path: &Path) -> Result<Verdicts, ReproduceError> {
-        let earlier: Result<Earlier, _> = serde_json::from_str(&read(path)?);
-        match earlier {
-            Ok(earlier) => Ok(earlier.verdicts),
-            Err(why) => Err(ReproduceError::EarlierReport {
-                path: path.to_owned(),
-                why,
-            }),
+/// Of all figures that the paper has, too, by where they stand.
+pub(super) fn of(sections: &[Section]) -> Vec<(String, Verdict)> {
+    let mut all = Vec::new();
+    for section in sections {
+        let unlike = unlike(section);
+        for (at, column) in section.table.columns.iter().enumerate() {
+            all.extend(pairs(section, at).map(|(row, times)| {
+                let figure = format!("{}, {row}, {}", section.table.number, column.name);
+                let verdict = match unlike {
+                    Some(_) => Verdict::NotComparable,
+                    None => verdict(times),
+                };
+                (figure, verdict)
+            }));
         }
     }
-
-    /// What is not as it was in the earlier ones, for people: how many there are, and a line for
-    /// each that is another.
-    #[must_use]
-    pub fn since(&self, earlier: &Verdicts) -> Vec<String> {
-        let by_figure = |of: &Verdicts| -> BTreeMap<String, Verdict> {
-            let all = of.0.iter().map(|of| (of.figure.clone(), of.verdict));
-            all.collect()
-        };
-        let (before, now) = (by_figure(earlier), by_figure(self));
-        let name = |of: Option<&Verdict>| of.map_or("not there", |verdict| verdict.name());
-        let figures = before
-            .keys()
-            .chain(now.keys().filter(|of| !before.contains_key(*of)));
-        let changed: Vec<String> = figures
-            .filter(|of| before.get(*of) != now.get(*of))
-            .map(|of| format!("{of}: {}, was {}", name(now.get(of)), name(before.get(of))))
-            .collect();
-        let count = format!("{} verdicts, {} changed", now.len(), changed.len());
-        [vec![count], changed].concat()
-    }
+    all
 }
 
 #[cfg(test)]
@@ -176,6 +94,7 @@ mod tests {
     use super::Verdict::{Less, More, NotComparable, Within};
     use super::*;
     use crate::reproduce::section::{cell, column, ours};
+    use crate::reproduce::verdicts::Verdicts;
     use rhythm_rpo::report::Kind::Computed;
 
     fn section(number: &'static str, figures: &[(&str, f64)]) -> Section {
@@ -203,14 +122,16 @@ mod tests {
         let said = note(&other).expect("there are figures");
         assert!(said.starts_with("Verdict: not comparable"), "{said}");
         assert_eq!(note(&section("Figure 9", &[])), None);
-        let all = Verdicts::of(&[same, other]);
-        let verdicts: Vec<Verdict> = all.0.iter().map(|of| of.verdict).collect();
+        let all = of(&[same, other]);
+        let verdicts: Vec<Verdict> = all.iter().map(|of| of.1).collect();
         assert_eq!(verdicts, [Within, More, Less, NotComparable]);
     }
 
     #[test]
     fn what_changed_between_reports_is_told() {
-        let of = |figures: &[(&str, f64)]| Verdicts::of(&[section("Table 2, answers", figures)]);
+        let of = |figures: &[(&str, f64)]| {
+            Verdicts::of(of(&[section("Table 2, answers", figures)]), &[])
+        };
         let earlier = of(&[("a", 91.0), ("b", 111.0), ("gone", 100.0)]);
         // As it is read again.
         let text = serde_json::to_string(&earlier).expect("it is written");

@@ -5,6 +5,7 @@
 //! `measured` has those that are measured, with a real server on this machine (`--measured`).
 
 mod chart;
+mod claims;
 mod measured;
 
 pub use measured::{MeasuredEffort, MeasuredOptions, MeasuredReport, run_measured};
@@ -12,6 +13,7 @@ pub use measured::{MeasuredEffort, MeasuredOptions, MeasuredReport, run_measured
 use super::error::ReproduceError;
 use super::files::write;
 use super::table::wrapped;
+use super::verdicts::{Claim, Verdicts, write_claims};
 use rhythm_rpo::model::Params;
 use rhythm_rpo::report::{self, Report};
 use serde::Serialize;
@@ -43,43 +45,56 @@ struct Data<'a> {
     params: &'a Params,
     #[serde(flatten)]
     report: &'a Report,
+    /// What the paper says, and whether that is so.
+    claims: &'a [Claim],
+    verdicts: &'a Verdicts,
 }
 
 /// Simulates all, and writes tables (rpo.md), data (rpo.json) and charts (SVG) into the folder;
-/// `progress` is told how many runs of how many are done.
+/// `progress` is told how many runs of how many are done. What comes of the paper's claims.
 ///
 /// # Errors
 /// The parameters have not the paper's mixes, or the folder cannot be written.
 pub fn run_rpo(
     options: &RpoOptions,
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<Report, ReproduceError> {
+) -> Result<Verdicts, ReproduceError> {
     // Before it takes its time.
     std::fs::create_dir_all(&options.out).map_err(ReproduceError::file(&options.out))?;
     let report = report::reproduce(&options.params, options.seeds, progress)?;
     let charts = chart::draw(&report)?;
+    let claims = claims::of(&report.tables);
+    let verdicts = Verdicts::of([], &claims);
     let data = Data {
         commit: &options.commit,
         command: &options.command,
         params: &options.params,
         report: &report,
+        claims: &claims,
+        verdicts: &verdicts,
     };
     let data = serde_json::to_string_pretty(&data)? + "\n";
-    let text = markdown(options, &report, &charts);
+    let text = markdown(options, &report, &claims, &charts);
     let mut files: Vec<(&str, String)> = vec![("rpo.md", text), ("rpo.json", data)];
     let charts = charts.iter();
     files.extend(charts.map(|(name, text)| (name.as_str(), text.clone())));
     write(files, &options.out)?;
-    Ok(report)
+    Ok(verdicts)
 }
 
-fn markdown(options: &RpoOptions, report: &Report, charts: &[(String, String)]) -> String {
+fn markdown(
+    options: &RpoOptions,
+    report: &Report,
+    claims: &[Claim],
+    charts: &[(String, String)],
+) -> String {
     let mut text = String::from("# RPO: the paper's tables and figures, from its model\n\n");
     // Writing to a text cannot fail.
     let _ = writeln!(text, "- Parameters: {}", options.params_name);
     let _ = writeln!(text, "- Commit: {}", options.commit);
     let _ = writeln!(text, "- Command: `{}`\n", options.command);
     text.push_str(&report::markdown(report));
+    write_claims(claims, &mut text);
     text.push_str("\n## Figures and charts, simulated\n\n");
     text.push_str(
         "Figures are one run each, of one seed; bars of ours have their 95 % confidence \

@@ -16,6 +16,7 @@
 mod cache;
 mod channels;
 mod chart;
+mod claims;
 mod costs;
 mod database;
 mod lab;
@@ -39,6 +40,7 @@ use super::files::write;
 use super::progress::ReproduceProgress;
 use super::section::Section;
 use super::table::wrapped;
+use super::verdicts::{Claim, Verdicts, write_claims};
 use lab::Lab;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -56,6 +58,10 @@ pub struct VeniceReport {
     pub lacking: Vec<String>,
     /// What went wrong with figures that were to be made.
     pub failed: Vec<String>,
+    /// What the paper says, as far as these decide it.
+    pub claims: Vec<Claim>,
+    /// Whether that is so.
+    pub verdicts: Verdicts,
 }
 
 /// Makes a figure, and tells each of its steps when it begins. What sections there are is made,
@@ -114,6 +120,8 @@ pub fn run_venice(
         sections: Vec::new(),
         lacking: Vec::new(),
         failed: Vec::new(),
+        claims: Vec::new(),
+        verdicts: Verdicts::default(),
     };
     let mut before = 0;
     for part in &parts {
@@ -129,6 +137,8 @@ pub fn run_venice(
             Err(Unmade::Failed(why)) => report.failed.push(format!("{}: {why}", part.figure)),
         }
         before += part.steps;
+        report.claims = claims::of(&report.sections);
+        report.verdicts = Verdicts::of([], &report.claims);
         report.write(options)?;
     }
     Ok(report)
@@ -158,6 +168,7 @@ impl VeniceReport {
         for section in &self.sections {
             section.write(&mut text);
         }
+        write_claims(&self.claims, &mut text);
         let not_here = [("Failed", &self.failed), ("Left out here", &self.lacking)];
         for (title, lines) in not_here.into_iter().filter(|(_, lines)| !lines.is_empty()) {
             let _ = writeln!(text, "\n## {title}\n");

@@ -9,6 +9,8 @@ pub(super) enum Part {
     Host,
     /// Parsing alone
     Parsing,
+    /// Cohorts in flight together, by how many queues there are between host and device
+    Queues,
     /// Requests a second of each page, and power meanwhile
     Rates,
     /// Of a cohort alone

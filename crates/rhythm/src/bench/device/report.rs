@@ -314,15 +314,30 @@ pub(super) struct Parsing {
     pub(super) microseconds_per_lot: f64,
 }
 
+/// Cohorts in flight together, by so many queues between host and device.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Concurrency {
+    pub(super) queues: u32,
+    pub(super) layout: String,
+    pub(super) page: &'static str,
+    pub(super) cohort: u32,
+    pub(super) in_flight: u32,
+    pub(super) requests_per_s: f64,
+}
+
 /// All of it.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
     pub(super) gpu: Option<DeviceDescription>,
+    /// Queues between host and device that were asked for (CUDA_DEVICE_MAX_CONNECTIONS), which all
+    /// but `concurrency` was measured with.
+    pub(super) queues: Option<u32>,
     pub(super) idle_watts: Option<f64>,
     pub(super) bandwidth: Bandwidth,
     pub(super) host: HostResult,
     pub(super) layouts: Vec<LayoutResult>,
     pub(super) parsing: Vec<Parsing>,
+    pub(super) concurrency: Vec<Concurrency>,
     /// What could not be measured, and why.
     pub(super) notes: Vec<String>,
     /// The paper's Table 3.
@@ -372,6 +387,18 @@ impl fmt::Display for Report {
             writeln!(f, "\nparsing alone, mixed trace (parameters of one page)")?;
         }
         self.parsing.iter().try_for_each(|parsing| parsing.fmt(f))?;
+        for of in &self.concurrency {
+            writeln!(
+                f,
+                "{:>2} queues, layout {}, {} cohorts of {} in flight, {}: {:.3} M req/s",
+                of.queues,
+                of.layout,
+                of.in_flight,
+                of.cohort,
+                of.page,
+                million(of.requests_per_s)
+            )?;
+        }
         if let Some(watts) = self.idle_watts {
             writeln!(f, "\nidle: {watts:.0} W")?;
         }

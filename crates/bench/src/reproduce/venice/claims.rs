@@ -1,0 +1,94 @@
+//! What the paper says that a run decides.
+
+use super::paper;
+use crate::reproduce::section::{Section, value};
+use crate::reproduce::verdicts::Bound::{AtLeast, AtMost};
+use crate::reproduce::verdicts::{Claim, NOISE, figure, times};
+
+/// What a donor's work loses is "negligible": it takes so many times as long at most.
+const NEGLIGIBLE: f64 = 1.1;
+/// "Performance improves almost linearly with the number of accelerators": what two are worth, in
+/// times of one, at least.
+const ALMOST_LINEAR: f64 = 1.5;
+
+/// The claims, in the paper's order.
+pub(super) fn of(sections: &[Section]) -> Vec<Claim> {
+    let at = |number: &str, row: &str, column| {
+        figure(sections.iter().map(|of| &of.table), number, row, column)
+    };
+    let column = |number: &str, column: usize| -> Vec<f64> {
+        let section = sections.iter().rev().find(|of| of.table.number == number);
+        let rows = section.iter().flat_map(|of| &of.table.rows);
+        rows.filter_map(|row| value(row.cells.get(column)?))
+            .collect()
+    };
+    let most = |number: &str, of| column(number, of).into_iter().reduce(f64::max);
+    let claim = |at, says: &str, figure, bound| Claim::new(at, says, figure, bound, NOISE);
+    let cache = column("Figure 14", 2);
+    vec![
+        claim(
+            "section 4.1, Figure 3",
+            "memory over a commodity link is slow: times all local, at worst",
+            most("Figure 3", 0),
+            AtLeast(1.0),
+        ),
+        claim(
+            "section 4.2.1, Figure 5",
+            "on the chip is faster than off it: PageRank by CRMA",
+            times(
+                at("Figure 5", "CRMA, on-chip", 0),
+                at("Figure 5", "CRMA, off-chip", 0),
+            ),
+            AtLeast(1.0),
+        ),
+        claim(
+            "section 4.2.2, Figure 6",
+            "a router makes CRMA slower by 20 %: PageRank",
+            at("Figure 6", "CRMA", 0),
+            AtLeast(paper::ROUTER_SLOWER),
+        ),
+        claim(
+            "section 7.1, Figure 14",
+            "a cache with more remote memory answers sooner: the least memory's time, times the \
+             most's",
+            times(cache.first().copied(), cache.last().copied()),
+            AtLeast(1.0),
+        ),
+        claim(
+            "section 7.1",
+            "a donor's work hardly suffers: times as long as without",
+            at("Figure 14, donor", "redis's memory is lent", 1),
+            AtMost(NEGLIGIBLE),
+        ),
+        claim(
+            "section 7.1, Figure 15",
+            "three quarters of the memory remote cost at most 2.5 times all local, at worst",
+            most("Figure 15", 0),
+            AtMost(paper::REMOTE_SLOWER.1),
+        ),
+        claim(
+            "section 7.1, Figure 16a",
+            "performance improves almost linearly with accelerators: two of a donor, times one",
+            times(
+                at("Figure 16a", "2 remote", 0),
+                at("Figure 16a", "1 remote", 0),
+            ),
+            AtLeast(ALMOST_LINEAR),
+        ),
+        claim(
+            "section 7.1, Figure 16b",
+            "packets of 256 bytes use more of three remote NICs than those of 4, times",
+            times(
+                at("Figure 16b", "3 remote", 1),
+                at("Figure 16b", "3 remote", 0),
+            ),
+            AtLeast(1.0),
+        ),
+        claim(
+            "section 7.2, Figure 18",
+            "credits by CRMA give more bandwidth, both ways over TCP, at best",
+            most("Figure 18", 1),
+            AtLeast(1.0),
+        ),
+    ]
+}
