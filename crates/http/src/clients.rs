@@ -212,12 +212,9 @@ impl Clients {
                     "{id:?} holds {memory} bytes, of which {held} count"
                 ));
             }
-            let owed = (connection.promised_each).saturating_mul(connection.unknown() as usize);
-            if connection.promised > owed {
-                let promised = connection.promised;
-                return Err(format!(
-                    "{id:?} is promised {promised} bytes, and owed {owed}"
-                ));
+            let mut promises = connection.promises.iter();
+            if let Some(promise) = promises.find(|promise| !connection.owes(promise.ordinal)) {
+                return Err(format!("{id:?} is not owed {promise:?}"));
             }
             let buffers = connection.pending.capacity() + connection.outgoing.capacity();
             if connection.is_idle() && buffers != 0 {
@@ -235,7 +232,8 @@ impl Clients {
             return Err(format!("{held} bytes are held, and nobody gives way"));
         }
         let promised: usize = (self.connections.iter())
-            .map(|(_, connection)| connection.promised)
+            .flat_map(|(_, connection)| &connection.promises)
+            .map(|promise| promise.bytes)
             .sum();
         if promised != self.held.promised {
             let counted = self.held.promised;

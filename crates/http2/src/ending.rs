@@ -71,24 +71,22 @@ impl<H: Handler> Multiplexed<H> {
             let Some(carrier) = self.state.carrier(id) else {
                 continue;
             };
-            if !carrier.is_closing {
-                // Nobody was told of these, whatever their number: that goes before the last word,
-                // which would have them seen.
-                for asked in &mut carrier.asked {
-                    asked.respond.send_reset(Reason::REFUSED_STREAM);
-                }
-                carrier.drive(port, id, now);
-                carrier.say_last_word();
-                carrier.drive(port, id, now);
+            if carrier.is_closing {
+                // Its last word is said, and not taken yet.
+                port.abort(id);
+                self.end(port, id, Over::Gone);
+                continue;
             }
-            let over = match carrier.is_blocked() {
-                true => {
-                    port.abort(id);
-                    Over::Gone
-                }
-                false => Over::Ended,
-            };
-            self.end(port, id, over);
+            // Nobody was told of these, whatever their number: that goes before the last word,
+            // which would have them seen.
+            for asked in &mut carrier.asked {
+                asked.respond.send_reset(Reason::REFUSED_STREAM);
+            }
+            if carrier.drive(port, id, now) == Some(Over::Gone) {
+                self.end(port, id, Over::Gone);
+            } else {
+                self.end_at_once(port, id);
+            }
         }
     }
 }

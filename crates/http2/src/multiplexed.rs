@@ -118,6 +118,24 @@ impl<H: Handler> Multiplexed<H> {
         self.tell_lost(port);
     }
 
+    /// Says a carrier's last word and ends it: who does not take that at once is not waited for.
+    pub(crate) fn end_at_once(&mut self, port: &mut dyn Port, id: ConnectionId) {
+        let now = self.state.now;
+        let Some(carrier) = self.state.carrier(id) else {
+            return;
+        };
+        carrier.say_last_word();
+        let over = match carrier.drive(port, id, now) {
+            Some(Over::Gone) => Over::Gone,
+            _ if carrier.is_blocked() => {
+                port.abort(id);
+                Over::Gone
+            }
+            _ => Over::Ended,
+        };
+        self.end(port, id, over);
+    }
+
     /// Looks whether a connection begins as HTTP/2 does. What the handler is to have of it, if it
     /// does not; `None`: nothing yet, or not as it is.
     fn sniff<'b>(
@@ -201,11 +219,7 @@ impl<H: Handler> Handler for Multiplexed<H> {
         self.state.now = now;
         // Whoever has no request under way can be missed, whatever he speaks.
         if let Some(id) = self.state.longest_idle() {
-            if let Some(carrier) = self.state.carrier(id) {
-                carrier.say_last_word();
-                carrier.drive(port, id, now);
-            }
-            self.end(port, id, Over::Ended);
+            self.end_at_once(port, id);
         }
         self.handle(port, now, |handler, port| handler.crowded(port, now));
     }

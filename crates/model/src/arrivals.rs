@@ -81,9 +81,8 @@ mod tests {
     use crate::settings::Costs;
     use rhythm_cohort::{Formation, Policy};
 
-    #[test]
-    fn they_come_at_their_rate_and_by_their_shares() {
-        let settings = Settings {
+    fn settings() -> Settings {
+        Settings {
             rate: 40_000.0,
             pages: vec![1.0, 3.0],
             workers: 2,
@@ -97,7 +96,22 @@ mod tests {
             backend: None,
             duration: Duration::from_secs(10),
             seed: 1,
+        }
+    }
+
+    #[test]
+    fn weights_have_a_sum() {
+        let settings = Settings {
+            pages: vec![1e308, 1e308],
+            ..settings()
         };
+        let mistake = settings.check().expect_err("it has none").to_string();
+        assert!(mistake.contains("a sum"), "{mistake}");
+    }
+
+    #[test]
+    fn they_come_at_their_rate_and_by_their_shares() {
+        let settings = settings();
         let mut firsts = Vec::new();
         for worker in 0..2 {
             let mut arrivals = Arrivals::of_worker(&settings, worker);

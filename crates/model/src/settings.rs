@@ -98,7 +98,7 @@ pub enum Mistake {
     #[error("requests arrive at a rate above 0, not {0}")]
     Rate(f64),
     /// There is no page, or one that is asked for less often than never.
-    #[error("each page has a weight above 0, and there is at least one")]
+    #[error("each page has a weight above 0, and there is at least one; they have a sum")]
     Pages,
     /// A number is none that a server can have.
     #[error("there are 1 to {most} {what}, not {given}")]
@@ -131,7 +131,9 @@ impl Settings {
             return Err(Mistake::Rate(self.rate));
         }
         let is_weight = |weight: &f64| weight.is_finite() && *weight > 0.0;
-        if self.pages.is_empty() || !self.pages.iter().all(is_weight) {
+        // Of a sum without end each is no part.
+        let is_sum = self.pages.iter().sum::<f64>().is_finite();
+        if self.pages.is_empty() || !self.pages.iter().all(is_weight) || !is_sum {
             return Err(Mistake::Pages);
         }
         let numbers = [

@@ -24,7 +24,8 @@
 //!   holds, then closes, or aborts if the peer does not take it in time. The handler is done with
 //!   the connection at once. A socket tells that it takes some again when its peer has taken much
 //!   of what is before it, so that time is what a peer has to take an answer, not its last record.
-//! - When the handler has finished, who is to take what is held has a moment for it.
+//! - When the handler has finished, who is to take what is held has a moment for it; and where
+//!   clients wait for a place, those that have had a while for it give way first.
 //! - The peer has finished when its codec's farewell says so. The end of the bytes without it is a
 //!   failure (`UnexpectedEof`): somebody may have cut them off.
 //! - A connection that fails while the layer sends by itself has *ended* for the handler, which did
@@ -33,6 +34,8 @@
 mod codec;
 mod port;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub use codec::{Codec, Codecs};
 
@@ -185,7 +188,10 @@ impl<H: Handler, S: Codecs> Handler for Layer<H, S> {
 
     fn crowded(&mut self, port: &mut dyn Port, now: Time) {
         self.state.now = now;
-        self.handle(port, now, |handler, port| handler.crowded(port, now));
+        // Of all connections these are missed least: the handler is done with them.
+        if !self.state.make_room(port) {
+            self.handle(port, now, |handler, port| handler.crowded(port, now));
+        }
     }
 
     fn listeners_closed(&mut self) {
@@ -262,16 +268,7 @@ impl<H: Handler, S: Codecs> Handler for Layer<H, S> {
     }
 
     fn tick(&mut self, port: &mut dyn Port, now: Time) {
-        let mut late = Vec::new();
-        self.state.closing.expire(now, |slot| late.push(slot));
-        for slot in late {
-            let id = self.state.links.id_at(slot);
-            debug_assert!(id.is_some(), "a connection that is forgotten has no timer");
-            if let Some(id) = id {
-                port.abort(id);
-                self.state.forget(id);
-            }
-        }
+        self.state.drop_late(port, now);
         if self.handler.wake_at().is_some_and(|at| at <= now) {
             self.handle(port, now, |handler, port| handler.tick(port, now));
         }

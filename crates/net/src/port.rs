@@ -183,7 +183,8 @@ impl From<SocketAddr> for Client {
 impl fmt::Display for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Client::At(address) => address.ip().fmt(f),
+            // At a listener for both families those of IPv4 have addresses of IPv6.
+            Client::At(address) => address.ip().to_canonical().fmt(f),
             Client::Unix => f.write_str("unix"),
         }
     }
@@ -572,6 +573,15 @@ mod tests {
         assert_eq!(shown("bank", "10.0.0.1:81"), "bank (10.0.0.1:81)");
         assert_eq!(shown("10.0.0.1", "10.0.0.1:81"), "10.0.0.1:81");
         assert_eq!(shown("::1", "[::1]:81"), "[::1]:81");
+    }
+
+    #[test]
+    fn a_client_is_shown_by_the_address_that_it_has() {
+        let shown = |at: &str| Client::At(at.parse().unwrap()).to_string();
+        assert_eq!(shown("192.0.2.7:80"), "192.0.2.7");
+        assert_eq!(shown("[::ffff:192.0.2.7]:80"), "192.0.2.7");
+        assert_eq!(shown("[2001:db8::7]:80"), "2001:db8::7");
+        assert_eq!(Client::Unix.to_string(), "unix");
     }
 
     #[test]

@@ -6,6 +6,9 @@ use signal_hook::iterator::{Handle, Signals};
 use std::io;
 use std::thread::JoinHandle;
 
+/// Those with a meaning for a server.
+const ALL: [i32; 4] = [SIGTERM, SIGINT, SIGHUP, SIGUSR1];
+
 /// A signal with a meaning for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
@@ -31,6 +34,14 @@ impl Signal {
     }
 }
 
+/// Whether the process of this /proc/PID/status ignores a signal: bits, from the first signal on.
+fn ignores(status: &str, number: i32) -> bool {
+    let mut lines = status.lines();
+    let bits = lines.find_map(|line| line.strip_prefix("SigIgn:"));
+    let bits = bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    bits.unwrap_or_default() >> (number - 1) & 1 == 1
+}
+
 /// Watches for signals until dropped.
 #[derive(Debug)]
 pub struct SignalWatch {
@@ -46,8 +57,30 @@ pub struct SignalWatch {
 /// # Errors
 ///
 /// When the thread or the pipe behind it cannot be made.
-pub fn watch(mut on_signal: impl FnMut(Signal) + Send + 'static) -> io::Result<SignalWatch> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])?;
+pub fn watch(on_signal: impl FnMut(Signal) + Send + 'static) -> io::Result<SignalWatch> {
+    watch_these(&ALL, on_signal)
+}
+
+/// The same, but for signals that this process was begun to ignore, as nohup has it ignore SIGHUP,
+/// and a shell SIGINT of what it begins beside itself: it ignores them still, and so does whatever
+/// it starts.
+///
+/// # Errors
+///
+/// As [`watch`].
+pub fn watch_unless_ignored(
+    on_signal: impl FnMut(Signal) + Send + 'static,
+) -> io::Result<SignalWatch> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let numbers = ALL.into_iter().filter(|number| !ignores(&status, *number));
+    watch_these(&numbers.collect::<Vec<i32>>(), on_signal)
+}
+
+fn watch_these(
+    numbers: &[i32],
+    mut on_signal: impl FnMut(Signal) + Send + 'static,
+) -> io::Result<SignalWatch> {
+    let mut signals = Signals::new(numbers)?;
     let handle = signals.handle();
     let thread = std::thread::Builder::new()
         .name("signals".into())
@@ -81,6 +114,21 @@ mod tests {
 
     /// Long enough to mean never: with it a test that would hang fails.
     const NEVER: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn what_was_ignored_is_known() {
+        let shell = "trap '' HUP; exec cat /proc/self/status";
+        let output = std::process::Command::new("sh")
+            .args(["-c", shell])
+            .output();
+        let status = String::from_utf8(output.expect("a shell").stdout).expect("a text");
+        assert_eq!(
+            ALL.map(|number| ignores(&status, number)),
+            [false, false, true, false],
+            "{status}"
+        );
+        assert!(!ignores("", SIGHUP));
+    }
 
     #[test]
     fn each_signal_is_told_by_its_meaning() {

@@ -44,6 +44,8 @@ pub struct TestPort {
     pub connect_fails: bool,
     /// This side has no room for more connections.
     pub is_full: bool,
+    /// The other side's queue has none, as that of a Unix socket says at once.
+    pub queue_is_full: bool,
     /// Bytes that a new connection's socket takes.
     pub room: usize,
     /// Calls of `connect`.
@@ -68,6 +70,7 @@ impl Default for TestPort {
             closed: Vec::new(),
             connect_fails: false,
             is_full: false,
+            queue_is_full: false,
             room: usize::MAX,
             connects: 0,
             sends: 0,
@@ -174,6 +177,9 @@ impl Port for TestPort {
         self.connects += 1;
         if self.is_full {
             return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        if self.queue_is_full {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
         if self.connect_fails {
             return Err(io::ErrorKind::NetworkUnreachable.into());

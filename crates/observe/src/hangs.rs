@@ -58,10 +58,37 @@ impl Hangs {
     }
 }
 
+/// Behind that a worker hangs, in front of for how long.
+const FOR: &str = ": it is at one turn of its loop for ";
+
+/// What ails a server, without what changes each second: a dashboard's alarm is read out whenever
+/// it is another.
+#[must_use]
+pub fn without_time(ailment: &str) -> &str {
+    ailment.split_once(FOR).map_or(ailment, |(what, _)| what)
+}
+
 /// That a worker hangs, for who looks.
 #[must_use]
 pub fn in_words(hanging: Hanging) -> String {
     let Hanging { worker, since } = hanging;
     let seconds = clock::monotonic().since(since).as_secs();
-    format!("worker {worker} hangs: it is at one turn of its loop for {seconds} s")
+    format!("worker {worker} hangs{FOR}{seconds} s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alarm_is_the_same_for_as_long_as_a_worker_hangs() {
+        let since = clock::monotonic();
+        let said = in_words(Hanging { worker: 3, since });
+        assert_eq!(
+            said,
+            "worker 3 hangs: it is at one turn of its loop for 0 s"
+        );
+        assert_eq!(without_time(&said), "worker 3 hangs");
+        assert_eq!(without_time("catching up: of 7"), "catching up: of 7");
+    }
 }

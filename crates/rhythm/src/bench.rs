@@ -8,6 +8,7 @@ mod program;
 mod replay;
 
 use crate::device::{CudaArgs, Device, Opened};
+use crate::exits::wrong;
 use crate::folder::Folder;
 use crate::load::write_json;
 use crate::{machine, output};
@@ -192,7 +193,9 @@ fn run_emulation(args: Emulation) -> Result<ExitCode> {
         (Output::Pages, Buffers::Exact) => emulate::Output::Pages,
         (Output::Pages, Buffers::Pow2) => emulate::Output::Buffers,
         (Output::Runs, Buffers::Exact) => emulate::Output::Runs,
-        (Output::Runs, Buffers::Pow2) => bail!("--buffers pow2 is of whole answers, not of runs"),
+        (Output::Runs, Buffers::Pow2) => {
+            bail!(wrong("--buffers pow2 is of whole answers, not of runs"))
+        }
     };
     let folder = Folder::read(&args.service)?;
     let service = folder.compile()?;

@@ -1,6 +1,9 @@
 //! What commands end with, and what it says: one table, which `--help`, manual pages and
 //! docs/operations.md have.
 
+use clap::error::ErrorKind;
+use std::fmt::Display;
+
 /// There is nothing to gain (`rhythm rpo`).
 pub(crate) const NOTHING_TO_GAIN: u8 = 3;
 /// A node lacks what it confirmed (`rhythm kv keyspace`): to start it again mends nothing, and
@@ -9,6 +12,12 @@ pub(crate) const FORGOTTEN: u8 = 3;
 /// Nobody reads standard output any more: 128 and the number of SIGPIPE, which is what a shell has
 /// for a command that the signal ended.
 pub(crate) const NO_READER: u8 = 128 + 13;
+
+/// Why a command line is wrong, where that is not seen before flags are looked at together: nothing
+/// was done, and the command ends with 2.
+pub(crate) fn wrong(why: impl Display) -> clap::Error {
+    clap::Error::raw(ErrorKind::ArgumentConflict, format!("{why}\n"))
+}
 
 /// A status, and what it says.
 struct Exit {

@@ -2,6 +2,7 @@
 
 use crate::device::{CudaArgs, Device, take_all_queues};
 use crate::ending::{ENDING_MAX, exit_after};
+use crate::exits::wrong;
 use crate::logs;
 use anyhow::{Context, Result, ensure};
 use rhythm_engine::device::LaneLimits;
@@ -115,17 +116,21 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let is_near = args.listen.ip().is_loopback();
     ensure!(
         is_near || args.key.is_some(),
-        "--listen {}: without a key anybody who reaches this address could use the device; make \
-         one with `(umask 077; openssl rand -hex 32 > KEY)`, give it here by --key KEY, and to \
-         front ends by --device-key",
-        args.listen
+        wrong(format_args!(
+            "--listen {}: without a key anybody who reaches this address could use the device; \
+             make one with `(umask 077; openssl rand -hex 32 > KEY)`, give it here by --key KEY, \
+             and to front ends by --device-key",
+            args.listen
+        ))
     );
     ensure!(
         is_near || args.plain_network,
-        "--listen {}: what goes there, what users see among it, is neither encrypted nor protected \
-         from being changed on its way. On a network of which all machines are trusted, say \
-         --plain-network",
-        args.listen
+        wrong(format_args!(
+            "--listen {}: what goes there, what users see among it, is neither encrypted nor \
+             protected from being changed on its way. On a network of which all machines are \
+             trusted, say --plain-network",
+            args.listen
+        ))
     );
     let key = args.key.as_deref().map(Secret::read).transpose()?;
     logs::start(LogFormat::Text)?;

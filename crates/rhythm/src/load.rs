@@ -3,6 +3,7 @@
 
 mod memcached;
 
+use crate::exits::wrong;
 use crate::output::{print, print_line};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -228,20 +229,24 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         return run_memcached(args);
     }
     if args.memcached != memcached::MemcachedArgs::default() {
-        bail!(
+        bail!(wrong(format_args!(
             "flags of memcached:// are given, and the URL is {}",
             args.url
-        );
+        )));
     }
     let usual = LoadOptions::default();
     let warmup = args.warmup.unwrap_or(usual.warmup);
     let visitors = match args.web.workload.as_deref() {
         Some("bookstore") => match args.bank.given() {
-            Some(flag) => bail!("--{flag} is for --workload banking only"),
+            Some(flag) => bail!(wrong(format_args!(
+                "--{flag} is for --workload banking only"
+            ))),
             None => args.bookstore.visitors(),
         },
         _ => match args.bookstore.given() {
-            Some(flag) => bail!("--{flag} is for --workload bookstore only"),
+            Some(flag) => bail!(wrong(format_args!(
+                "--{flag} is for --workload bookstore only"
+            ))),
             None => args.bank.visitors(),
         },
     };
@@ -279,7 +284,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 fn run_memcached(args: Args) -> Result<ExitCode> {
     let web = [args.web.given(), args.bank.given(), args.bookstore.given()];
     if let Some(flag) = web.into_iter().flatten().next() {
-        bail!("--{flag} is for http:// and https:// only");
+        bail!(wrong(format_args!(
+            "--{flag} is for http:// and https:// only"
+        )));
     }
     let usual = MemcachedOptions::default();
     let report = memcached::run(args.memcached.over(MemcachedOptions {

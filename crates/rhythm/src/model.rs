@@ -1,5 +1,6 @@
 //! `rhythm model`: what cohorts come of a rate of requests, simulated.
 
+use crate::exits::wrong;
 use crate::load::write_json;
 use crate::output;
 use anyhow::{Result, bail};
@@ -205,11 +206,13 @@ fn simulate(args: &Args) -> Result<Report> {
     let mut rows = Vec::new();
     for rate in &args.rate {
         if !(rate.is_finite() && *rate > 0.0) {
-            bail!("--rate: requests arrive at a rate above 0, not {rate}");
+            bail!(wrong(format_args!(
+                "--rate: requests arrive at a rate above 0, not {rate}"
+            )));
         }
         for policy in &policies {
             let settings = args.settings(*rate, *policy)?;
-            let figures = rhythm_model::run(&settings)?;
+            let figures = rhythm_model::run(&settings).map_err(wrong)?;
             rows.push(Row {
                 rate: *rate,
                 policy: policy.name(),
@@ -227,7 +230,9 @@ impl Args {
     fn settings(&self, rate: f64, policy: PolicyName) -> Result<Settings> {
         let seconds = self.requests.get() as f64 / rate;
         let Ok(duration) = Duration::try_from_secs_f64(seconds) else {
-            bail!("--requests: at {rate:e} a second it takes too long until so many have come");
+            bail!(wrong(format_args!(
+                "--requests: at {rate:e} a second it takes too long until so many have come"
+            )));
         };
         let contexts = self.contexts.map(NonZeroUsize::get);
         Ok(Settings {

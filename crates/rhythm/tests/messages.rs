@@ -594,6 +594,14 @@ fn commands_end_with_what_the_table_says() {
         (&["check", "/nowhere"], 1),
         (&["check"], 2),
         (&["check", sound, "--no-such-flag"], 2),
+        // Flags that are right by themselves, and not together, or not with what they have.
+        (&["load", "http://127.0.0.1:1", "--udp"], 2),
+        (&["bench", "--output", "runs", "--buffers", "pow2"], 2),
+        (&["model", "--rate", "0"], 2),
+        (&["model", "--mix", "1e308,1e308"], 2),
+        (&["kv", "-I", "33m"], 2),
+        (&["kv", "keyspace"], 2),
+        (&["rpo", "--pid", "1"], 2),
     ] {
         let output = rhythm(arguments).output().expect("it is started");
         assert_eq!(output.status.code(), Some(status), "{arguments:?}");

@@ -150,8 +150,8 @@ fn an_agent_is_in_the_tables_of_its_monitor() {
     let aes = rrt.iter().find(|row| row["resource"] == "aes");
     assert_eq!(aes.expect("it is lent")["idle"], 32);
     // What is at another port of theirs is none, and it is said what to name.
-    let wrong = venice(&["status", &at[0]]).output().expect("a process");
-    assert!(said(&wrong).contains("name the --admin"), "{wrong:?}");
+    let other = venice(&["status", &at[0]]).output().expect("a process");
+    assert!(said(&other).contains("name the --admin"), "{other:?}");
     let text = status(&of_agent[1], &[]);
     assert!(text.contains("knows this node"), "{text}");
     agent.terminate();
@@ -185,6 +185,38 @@ assert all(page.count(i % 251) == len(page) for i, page in enumerate(pages))
 print('whole', flush=True)
 ";
 
+/// What is told at a path of an admin listener.
+fn told(address: &str, path: &str) -> String {
+    let mut to = TcpStream::connect(address).expect("it listens");
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n");
+    to.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes())
+        .expect("it takes a request");
+    let mut told = String::new();
+    to.read_to_string(&mut told).expect("an answer");
+    told
+}
+
+/// What `run` shows to browsers, once its figures are those of now: memory that is at a donor, and
+/// that donor.
+fn sees_a_board(address: &str) {
+    assert!(told(address, "/").contains("/dashboard/dashboard.js"));
+    let start = Instant::now();
+    loop {
+        let told = told(address, "/dashboard.json");
+        let (_, json) = told.split_once("\r\n\r\n").expect(&told);
+        let board: serde_json::Value = serde_json::from_str(json).expect("JSON");
+        assert_eq!(board["server"], "rhythm venice run");
+        let part = |panel: usize, part: usize| &board["panels"][panel]["parts"][part];
+        let borrowed = &part(0, 0)["figures"][0]["value"]["share"];
+        let donor = &part(3, 1)["table"]["rows"][0][1]["state"];
+        if borrowed[0].as_f64() > Some(0.0) && *donor == serde_json::json!([true, "has all"]) {
+            return;
+        }
+        assert!(start.elapsed() < NEVER, "{board}");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// Waits until pages have left, by what `run` tells over HTTP where its log says.
 fn wait_for_evictions(log: ChildStderr) {
     let mut lines = BufReader::new(log).lines().map_while(Result::ok);
@@ -195,12 +227,7 @@ fn wait_for_evictions(log: ChildStderr) {
     thread::spawn(move || lines.for_each(drop));
     let start = Instant::now();
     loop {
-        let mut to = TcpStream::connect(address).expect("it listens");
-        let head = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n");
-        to.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes())
-            .expect("it takes a request");
-        let mut told = String::new();
-        to.read_to_string(&mut told).expect("an answer");
+        let told = told(address, "/metrics");
         let evictions = told
             .lines()
             .find(|line| line.starts_with("rhythm_venice_run_evictions_total"));
@@ -208,7 +235,7 @@ fn wait_for_evictions(log: ChildStderr) {
             .and_then(|line| line.split_once(' '))
             .expect(&told);
         if evictions.parse::<u64>().expect("a number") > 0 {
-            return;
+            return sees_a_board(address);
         }
         assert!(start.elapsed() < NEVER, "{told}");
         thread::sleep(Duration::from_millis(100));
@@ -425,6 +452,12 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// What a command said whose line is wrong.
+fn wrong(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
 #[test]
 fn what_is_not_safe_is_refused_and_what_helps_is_said() {
     let folder = folder();
@@ -435,13 +468,13 @@ fn what_is_not_safe_is_refused_and_what_helps_is_said() {
         venice(&args).args(more).output().expect("a process")
     };
     let far = monitor(&good, &["--listen", "192.0.2.1:7200"]);
-    assert!(said(&far).contains("--plain-network"), "{far:?}");
+    assert!(wrong(&far).contains("--plain-network"), "{far:?}");
     let any = monitor(&good, &["--listen", "0.0.0.0:7200", "--plain-network"]);
-    assert!(said(&any).contains("name the address"), "{any:?}");
+    assert!(wrong(&any).contains("name the address"), "{any:?}");
     let open = monitor(&readable, &["--listen", "127.0.0.1:0"]);
     assert!(said(&open).contains("chmod 600"), "{open:?}");
     let hasty = monitor(&good, &["--dead-after", "1s", "--heartbeat", "1s"]);
-    assert!(said(&hasty).contains("twice --heartbeat"), "{hasty:?}");
+    assert!(wrong(&hasty).contains("twice --heartbeat"), "{hasty:?}");
     let mistyped = monitor(&good, &["--state", "etcd:/192.0.2.1:2379/venice"]);
     assert!(said(&mistyped).contains("etcd://HOST:PORT"), "{mistyped:?}");
     assert!(!Path::new(&state).exists());
@@ -458,7 +491,7 @@ fn what_is_not_safe_is_refused_and_what_helps_is_said() {
         .args(["--monitor", "192.0.2.1:7200", "--lend", "1M"])
         .output()
         .expect("a process");
-    assert!(said(&lends).contains("say --donor"), "{lends:?}");
+    assert!(wrong(&lends).contains("say --donor"), "{lends:?}");
     // A folder that is mistyped has no authority, and gets none.
     let typo = folder.path().join("authorty").display().to_string();
     let token = ["token", "--authority", &typo, "--name", "a"];

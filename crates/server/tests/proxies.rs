@@ -662,3 +662,37 @@ fn a_unix_socket_whose_queue_is_full_for_a_moment_is_waited_for() {
     stop(server);
     let _ = std::fs::remove_file(&path);
 }
+
+#[test]
+fn a_unix_socket_whose_queue_is_full_is_there_as_long_as_it_answers() {
+    let name = format!("rhythm-crowded-{}.sock", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).expect("a free path");
+    rustix::net::listen(&listener, 0).expect("a listener");
+    let url = format!("http://unix:{}", path.display());
+    let more = "restart_timeout = \"1s\"\nkeep_alive = \"20s\"";
+    let server = serve_at(&[url], more, |_| ());
+    // It takes one connection, and no other.
+    let app = spawn(move || {
+        let (stream, _) = listener.accept().expect("one that asks");
+        answer(OwnedFd::from(stream).into(), &AtomicUsize::new(0));
+        listener
+    });
+    assert_eq!(client(&server).get("/").status, 200);
+    let _waits = UnixStream::connect(&path).expect("it listens");
+    let address = server.local_addr();
+    for round in 0..2 {
+        std::thread::scope(|scope| {
+            let asked = [(), ()].map(|()| scope.spawn(|| Client::new(address).get("/slow").status));
+            for asked in asked {
+                assert_eq!(asked.join().expect("no panic"), 200, "{round}");
+            }
+        });
+        // Longer than it is waited for where it is started anew.
+        sleep(Duration::from_millis(1500));
+    }
+    stop(server);
+    app.join().expect("no panic");
+    let _ = std::fs::remove_file(&path);
+}

@@ -103,7 +103,8 @@ static int own(uintptr_t start, size_t bytes, int protection)
         link_discard(start, bytes);
     if (raw3(SYS_mprotect, start, bytes, protection) == 0)
         return 1;
-    ranges_give(start, bytes);
+    /* Some of it may be the program's by now. */
+    disown(start, bytes);
     return 0;
 }
 

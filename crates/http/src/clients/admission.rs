@@ -69,9 +69,9 @@ impl Reader<'_, '_> {
     /// Nothing is promised for the request at hand: it is taken otherwise, or not now.
     #[inline]
     pub(crate) fn take_back_promise(&mut self) {
-        if let State::Whole { promised, .. } = &mut self.reading.state {
-            let promised = std::mem::take(promised);
-            self.at.held.take_back(self.at.connection, promised);
+        if let State::Whole { owed, .. } = &self.reading.state {
+            let connection = &mut *self.at.connection;
+            self.at.held.take_back(connection, owed.slot.ordinal);
         }
     }
 
@@ -106,9 +106,9 @@ impl Reader<'_, '_> {
             }
         }
         self.may_take(bytes)?;
-        if let State::Whole { promised, .. } = &mut self.reading.state {
-            *promised = bytes;
-            self.at.held.promise(self.at.connection, bytes);
+        if let State::Whole { owed, .. } = &self.reading.state {
+            let connection = &mut *self.at.connection;
+            self.at.held.promise(connection, owed.slot.ordinal, bytes);
         }
         Ok(())
     }

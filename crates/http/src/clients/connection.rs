@@ -8,6 +8,7 @@ use crate::clients::stall::Stall;
 use crate::limits::ClientLimits;
 use rhythm_net::{Accepted, Client, ConnectionId, Outgoing, Role, Time};
 use rhythm_protocol::http::request::{Method, RequestHead};
+use smallvec::SmallVec;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -115,6 +116,13 @@ impl Pending {
     }
 }
 
+/// Bytes that are expected of an answer of which there is nothing yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promise {
+    pub(crate) ordinal: u32,
+    pub(crate) bytes: usize,
+}
+
 /// A client's connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -151,10 +159,8 @@ pub(crate) struct Connection {
     pub(crate) expected: Option<Expected>,
     /// Its part of what all connections hold (`held.rs`).
     pub(crate) held: usize,
-    /// Bytes that are expected of the requests under way of which there is nothing yet.
-    pub(crate) promised: usize,
-    /// Most that one of them was promised.
-    pub(crate) promised_each: usize,
+    /// What is expected of the requests under way.
+    pub(crate) promises: SmallVec<[Promise; 1]>,
     /// The last answer is written: close when everything is sent.
     pub(crate) closing: bool,
     /// `100 Continue` is due when this many answers are written.
@@ -196,8 +202,7 @@ impl Connection {
             outgoing: Outgoing::new(),
             expected: Some(Expected::bytes(0)),
             held: 0,
-            promised: 0,
-            promised_each: 0,
+            promises: SmallVec::new(),
             closing: false,
             continue_at: None,
             waiting: Waiting::First,
@@ -355,7 +360,7 @@ impl Connection {
 
     /// Whether an answer is a request's that was taken, and is not written to its end.
     #[inline]
-    fn is_due(&self, ordinal: u32) -> bool {
+    pub(crate) fn is_due(&self, ordinal: u32) -> bool {
         ordinal.wrapping_sub(self.next_answer) < self.under_way()
     }
 
@@ -449,7 +454,11 @@ impl Connection {
         let input = self.input.as_ref().map_or(0, |input| input.memory());
         let added = self.added.iter().map(|(_, lines)| lines.len());
         let added = added.sum::<usize>() + self.added.capacity() * size_of::<(u32, Box<[u8]>)>();
-        self.outgoing.capacity() + early + input + added
+        let promises = match self.promises.spilled() {
+            true => self.promises.capacity() * size_of::<Promise>(),
+            false => 0,
+        };
+        self.outgoing.capacity() + early + input + added + promises
     }
 
     /// No more input is taken for now.

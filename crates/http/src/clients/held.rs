@@ -20,7 +20,7 @@
 //!
 //! What is counted is memory, not bytes of content: what the buffers have of the system.
 
-use crate::clients::connection::{Connection, Waiting};
+use crate::clients::connection::{Connection, Promise, Waiting};
 use rhythm_net::Time;
 
 /// What all connections of a thread hold. Each has its part noted in it ([`Connection::held`]).
@@ -29,7 +29,7 @@ pub(crate) struct Held {
     /// Bytes now.
     pub(crate) total: usize,
     /// Bytes that are expected of requests that were taken and are not answered. Each connection
-    /// has its part noted in it ([`Connection::promised`]).
+    /// has its part noted in it ([`Connection::promises`]).
     pub(crate) promised: usize,
     /// Most of them.
     pub(crate) max: usize,
@@ -54,36 +54,46 @@ impl Held {
     /// Counts what a connection holds by now.
     #[inline]
     pub(crate) fn count(&mut self, connection: &mut Connection) {
+        if !connection.promises.is_empty() {
+            self.take_back_over(connection);
+        }
         let now = connection.memory();
         if now != connection.held {
             self.total = self.total - connection.held + now;
             connection.held = now;
         }
-        if connection.promised > 0 {
-            // Whichever are answered by now: of those that are left none was promised more.
-            let most = (connection.promised_each).saturating_mul(connection.unknown() as usize);
-            let answered = connection.promised.saturating_sub(most);
-            self.take_back(connection, answered);
-        }
     }
 
     /// A request of a connection is taken, whose answer is expected to have so many bytes.
     #[inline]
-    pub(crate) fn promise(&mut self, connection: &mut Connection, bytes: usize) {
-        if connection.promised == 0 {
-            connection.promised_each = 0;
-        }
-        connection.promised_each = connection.promised_each.max(bytes);
-        connection.promised += bytes;
+    pub(crate) fn promise(&mut self, connection: &mut Connection, ordinal: u32, bytes: usize) {
+        connection.promises.push(Promise { ordinal, bytes });
         self.promised += bytes;
     }
 
-    /// So many bytes are not expected any more that a connection was promised.
+    /// What was promised for this answer is not expected any more: it is there, or is not to come
+    /// as was thought.
     #[inline]
-    pub(crate) fn take_back(&mut self, connection: &mut Connection, bytes: usize) {
-        let bytes = bytes.min(connection.promised);
-        connection.promised -= bytes;
-        self.promised -= bytes;
+    pub(crate) fn take_back(&mut self, connection: &mut Connection, ordinal: u32) {
+        let is_its = |promise: &Promise| promise.ordinal == ordinal;
+        if let Some(at) = connection.promises.iter().position(is_its) {
+            self.promised -= connection.promises.remove(at).bytes;
+        }
+    }
+
+    /// The same, of all answers that are written, or that nobody is owed any more.
+    fn take_back_over(&mut self, connection: &mut Connection) {
+        let mut promises = std::mem::take(&mut connection.promises);
+        promises.retain(|promise| {
+            let is_due = connection.is_due(promise.ordinal);
+            if !is_due {
+                self.promised -= promise.bytes;
+            }
+            is_due
+        });
+        if !promises.is_empty() {
+            connection.promises = promises;
+        }
     }
 
     /// Whether there is room for an answer of so many bytes beside what is held and promised. One
@@ -96,7 +106,8 @@ impl Held {
     /// A connection is gone.
     pub(crate) fn forget(&mut self, connection: &Connection) {
         self.total -= connection.held;
-        self.promised -= connection.promised;
+        let promised = connection.promises.iter().map(|promise| promise.bytes);
+        self.promised -= promised.sum::<usize>();
     }
 
     /// Who has less of it is slower, by when it took something last, or is to take more: who waits

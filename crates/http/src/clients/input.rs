@@ -156,8 +156,6 @@ pub(crate) enum State {
         owed: Owed,
         /// It is its connection's first, with nothing else under way.
         is_first: bool,
-        /// Bytes that were promised for its answer.
-        promised: usize,
     },
     /// The rest is of no interest: the connection takes no more requests.
     Over,

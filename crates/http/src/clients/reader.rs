@@ -200,11 +200,7 @@ impl<'c, 'a> Reader<'c, 'a> {
             }
             let (head, more) = (&reading.input.head, reading.has_more());
             let owed = at.upkeep.take(at.id, at.connection, head, more);
-            reading.state = State::Whole {
-                owed,
-                is_first,
-                promised: 0,
-            };
+            reading.state = State::Whole { owed, is_first };
         }
         next
     }

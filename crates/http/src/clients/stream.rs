@@ -55,6 +55,7 @@ impl Clients {
                 pending.ends_with_input = ends_with_input;
                 connection.pending.push(pending);
                 let is_over = ends_with_input && connection.peer_finished;
+                self.held.take_back(connection, slot.ordinal);
                 self.held.count(connection);
                 if is_over {
                     // Its host is told of that.
@@ -161,6 +162,7 @@ impl Clients {
                 Some((pending.host()?, (AnswerSlot { ordinal, ..slot }, None)))
             }));
         }
+        self.held.take_back(connection, slot.ordinal);
         let index = connection.position(slot.ordinal).unwrap_or_else(|| {
             let progress = Progress::Awaited(begun.host);
             let pending = Pending::new(slot.ordinal, progress, Vec::new(), false);
@@ -341,6 +343,7 @@ impl Clients {
                 connection.pending.push(pending);
             }
         }
+        self.held.take_back(connection, slot.ordinal);
         self.held.count(connection);
         if connection.next_answer == slot.ordinal {
             self.catch_up(port, slot.connection, now);

@@ -449,6 +449,48 @@ fn what_is_promised_is_what_is_under_way_however_often_it_was_put_back_or_asked_
 }
 
 #[test]
+fn of_what_is_promised_each_part_is_given_back_as_it_was_promised() {
+    const LONG: usize = 9000;
+    const SHORT: usize = 100;
+    let mut port = TestPort::default();
+    port.accept(ID);
+    let limits = ClientLimits::within(Duration::from_secs(1));
+    let mut clients = Clients::new(limits, Time::ZERO);
+    clients.opened(accepted(ID), Time::ZERO);
+    let ask = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    let take = |clients: &mut Clients, port: &mut TestPort, bytes| {
+        let reading = clients.read(ID, ask).expect("it is open").pause();
+        admitted(clients, port, reading, (bytes, true))
+    };
+    // One follows the other, so that there is always one under way.
+    let mut before = take(&mut clients, &mut port, LONG);
+    for _ in 0..3 {
+        let short = take(&mut clients, &mut port, SHORT);
+        assert_eq!(clients.held.promised, LONG + SHORT);
+        answer(&mut clients, &mut port, before, 10);
+        assert_eq!(clients.held.promised, SHORT);
+        before = take(&mut clients, &mut port, LONG);
+        answer(&mut clients, &mut port, short, 10);
+        assert_eq!(clients.held.promised, LONG);
+    }
+    // What is answered before its turn is held, and not promised.
+    let [second, third] = [SHORT, LONG].map(|bytes| take(&mut clients, &mut port, bytes));
+    answer(&mut clients, &mut port, third, 10);
+    assert_eq!(clients.held.promised, LONG + SHORT);
+    answer(&mut clients, &mut port, second, 10);
+    assert_eq!(clients.held.promised, LONG);
+    // A connection that is gone is promised nothing.
+    take(&mut clients, &mut port, SHORT);
+    clients.ended(
+        &mut port,
+        ID,
+        Ended::Failed(std::io::ErrorKind::ConnectionReset),
+        Time::ZERO,
+    );
+    assert_eq!(clients.held.promised, 0);
+}
+
+#[test]
 fn who_asks_for_one_thing_goes_before_who_asks_for_more() {
     let mut port = TestPort::default();
     let limits = ClientLimits {

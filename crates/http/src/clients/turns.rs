@@ -70,6 +70,7 @@ impl Clients {
                 Some(index) => connection.pending[index] = early,
                 None => connection.pending.push(early),
             }
+            at.held.take_back(at.connection, ordinal);
             at.count();
             self.relieve(port, to);
             return true;

@@ -148,6 +148,27 @@ fn no_client_takes_the_place_of_all_others_by_however_many_connections() {
 }
 
 #[test]
+fn one_without_requests_that_takes_no_last_word_leaves_its_place_all_the_same() {
+    for is_gone in [false, true] {
+        let mut world = World::new(Echo::default(), OPTIONS);
+        let asked = world.ask(get("/"), true).0;
+        world.answer(asked).unwrap();
+        world.run();
+        world.now += OPTIONS.yield_after;
+        (world.port.at(ID).room, world.port.at(ID).broken) = (5, is_gone);
+        world.server.crowded(&mut world.port, world.now);
+        assert!(world.port.connections.is_empty());
+        // One that is there still is reset, and none is closed as if it had taken all.
+        assert_eq!(world.port.aborted.len(), usize::from(!is_gone));
+        assert!(world.port.closed.is_empty());
+        world.server.behind_mut().is_finished = true;
+        let now = world.now;
+        world.server.idle(&mut world.port, now);
+        assert!(world.server.finished(), "no carrier is left");
+    }
+}
+
+#[test]
 fn one_without_requests_is_closed_in_time_and_when_others_wait() {
     for is_crowded in [false, true] {
         let mut world = World::new(Echo::default(), OPTIONS);

@@ -2,10 +2,17 @@
 
 use super::codec::Codecs;
 use crate::outgoing::Outgoing;
-use crate::port::{ConnectionId, Time};
+use crate::port::{ConnectionId, Port, Time};
 use crate::table::ConnectionTable;
 use crate::timer::TimerWheel;
 use std::time::Duration;
+
+/// For how long what is held is sent at least, where others wait for its connection's place.
+pub(super) const YIELD_AFTER: Duration = Duration::from_secs(5);
+
+/// Connections dropped at a time that did not take it: to close one takes the system a while, in
+/// which nobody is served.
+pub(super) const DROPPED_MAX: usize = 8;
 
 /// Where a connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +73,43 @@ impl<S: Codecs> State<S> {
     pub(super) fn is_closing(&self) -> bool {
         let mut links = self.links.iter();
         links.any(|(_, link)| link.phase == Phase::Closing)
+    }
+
+    /// Drops connections that have not taken in time what is held.
+    pub(super) fn drop_late(&mut self, port: &mut dyn Port, now: Time) {
+        let mut late = Vec::new();
+        (self.closing).expire_some(now, DROPPED_MAX, |slot| late.push(slot));
+        for slot in late {
+            let id = self.links.id_at(slot);
+            debug_assert!(id.is_some(), "a connection that is forgotten has no timer");
+            if let Some(id) = id {
+                port.abort(id);
+                self.forget(id);
+            }
+        }
+    }
+
+    /// Others need places: drops those that have not taken what is held for longest, and for long
+    /// enough. Whether there were any.
+    pub(super) fn make_room(&mut self, port: &mut dyn Port) -> bool {
+        let left_max = self.linger.saturating_sub(YIELD_AFTER);
+        let closing = self.links.iter().filter_map(|(id, link)| {
+            let until = match link.phase {
+                Phase::Closing => self.closing.deadline(id.slot())?,
+                Phase::Connecting | Phase::Open => return None,
+            };
+            (until <= self.now + left_max).then_some((until, id))
+        });
+        let mut closing: Vec<(Time, ConnectionId)> = closing.collect();
+        if closing.len() > DROPPED_MAX {
+            closing.select_nth_unstable(DROPPED_MAX);
+            closing.truncate(DROPPED_MAX);
+        }
+        for (_, id) in &closing {
+            port.abort(*id);
+            self.forget(*id);
+        }
+        !closing.is_empty()
     }
 
     /// Forgets a connection that is gone, and says where it stood if it had a codec.

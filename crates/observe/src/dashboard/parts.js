@@ -256,9 +256,11 @@ export class Panel {
     }
 }
 
+// What it takes to be shown. A figure may turn from words into a number and back: what its panel's
+// charts have of the last minutes stays.
 function shapeOf({ figures, chart, bars, distribution, note, table }) {
     return [
-        figures?.map(({ label, value }) => [label, Object.keys(value)[0]]),
+        figures?.map(({ label, value }) => [label, value.share !== undefined]),
         chart && [chart.title, chart.lines.map(([label]) => label)],
         bars?.[0],
         distribution?.[0],

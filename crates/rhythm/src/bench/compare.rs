@@ -1,5 +1,6 @@
 //! `rhythm bench compare`: servers that give the same pages, beside each other.
 
+use crate::exits::wrong;
 use crate::machine;
 use crate::output::{complain, print, print_line};
 use crate::reproduce::{origin, progress, watch_signals};
@@ -81,7 +82,9 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.duration.is_zero() {
-        bail!("--duration 0s measures nothing: give each run a time, such as 3s");
+        bail!(wrong(
+            "--duration 0s measures nothing: give each run a time, such as 3s"
+        ));
     }
     let cases = args.cases.iter().map(|name| Case::read(name));
     let cases: Vec<Case> = cases.collect::<Result<_, _>>()?;

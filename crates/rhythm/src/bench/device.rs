@@ -16,6 +16,7 @@ mod queues;
 mod report;
 
 use crate::device::{Device, queues_asked_for, take_all_queues};
+use crate::exits::wrong;
 use crate::folder::Folder;
 use crate::load::{parse_page, write_json};
 use crate::{machine, output};
@@ -319,12 +320,16 @@ fn open(args: &Args) -> Result<(SharedGpu, Option<DeviceDescription>)> {
         Device::CudaEmulated => {
             use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
             if args.gpu.is_some() {
-                bail!("--gpu is for --device cuda; the emulation is no GPU of this machine");
+                bail!(wrong(
+                    "--gpu is for --device cuda; the emulation is no GPU of this machine"
+                ));
             }
             Ok((Emulated::new(LaneOrder::default()), None))
         }
         other => {
-            bail!("--device {other} is no GPU; measure it with: rhythm bench --device {other}")
+            bail!(wrong(format_args!(
+                "--device {other} is no GPU; measure it with: rhythm bench --device {other}"
+            )))
         }
     }
 }

@@ -3,6 +3,7 @@
 mod parts;
 
 use crate::device::{CudaArgs, Device};
+use crate::exits::wrong;
 use crate::folder::Folder;
 use anyhow::{Context, Result, bail};
 use parts::Part;
@@ -71,11 +72,10 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Result<ExitCode> {
     if args.requests > args.users {
-        bail!(
+        bail!(wrong(format_args!(
             "--requests {} is more than --users {}: each user asks once",
-            args.requests,
-            args.users
-        );
+            args.requests, args.users
+        )));
     }
     if let Some(part) = args.part {
         parts::run(part, args.users, args.requests, args.cohort_size)?;

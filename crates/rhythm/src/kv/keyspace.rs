@@ -4,6 +4,7 @@ use super::nodes::{Node, Text, check_backbone, check_name, check_reach, nodes, p
 use super::values;
 use super::verdict::verdict;
 use crate::exits::FORGOTTEN;
+use crate::exits::wrong;
 use crate::{logs, output};
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_engine::settings::LogFormat;
@@ -90,7 +91,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     match (&args.tool, &args.node) {
         (Some(Tool::Status { of }), _) => status(of),
         (None, Some(node)) => serve_unless_forgotten(node),
-        (None, None) => bail!("say which node of which file is to be started; see --help"),
+        (None, None) => bail!(wrong(
+            "say which node of which file is to be started; see --help"
+        )),
     }
 }
 

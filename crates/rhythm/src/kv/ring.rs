@@ -6,6 +6,7 @@ pub(super) mod tool;
 
 use super::args::Args;
 use super::nodes::{Node, check_backbone, check_name, check_reach, host_and_port, nodes};
+use crate::exits::wrong;
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_etcd::Etcd;
 use rhythm_kv::membership::{Candidate, Membership, Transport};
@@ -120,11 +121,14 @@ fn membership(file: &Path, node: &str, args: &Args) -> Result<Membership> {
     let members = members(file, is_tcp)?;
     ensure!(
         args.client.is_none(),
-        "--client: where clients find a node stands in the file of the ring"
+        wrong("--client: where clients find a node stands in the file of the ring")
     );
     ensure!(
         args.lease.is_none(),
-        "--lease: nodes have leases where etcd knows them (--ring etcd://...), not those of a file"
+        wrong(
+            "--lease: nodes have leases where etcd knows them (--ring etcd://...), not those of a \
+             file"
+        )
     );
     let Some(me) = members.iter().position(|member| member.name == node) else {
         let names: Vec<&str> = members.iter().map(|member| &*member.name).collect();
@@ -161,16 +165,22 @@ fn candidate(place: &str, node: &str, args: &Args) -> Result<Candidate> {
     let backbone = match &args.backbone {
         Some(Transport::Tcp(listen)) => *listen,
         Some(Transport::Ether(_)) => {
-            bail!("--backbone ether: is for a ring in a file; with etcd nodes speak over TCP")
+            bail!(wrong(
+                "--backbone ether: is for a ring in a file; with etcd nodes speak over TCP"
+            ))
         }
-        None => bail!("--ring etcd://: say with --backbone where others find it"),
+        None => bail!(wrong(
+            "--ring etcd://: say with --backbone where others find it"
+        )),
     };
     check_backbone(&backbone.to_string()).context("--backbone")?;
     check_name(node).context("--node")?;
     let (host, port) = host_and_port(client).context("--client")?;
     ensure!(
         (host.parse(), port) != (Ok(backbone.ip()), backbone.port()),
-        "--client and --backbone are both {backbone}: clients and nodes need a port each"
+        wrong(format_args!(
+            "--client and --backbone are both {backbone}: clients and nodes need a port each"
+        ))
     );
     Ok(Candidate {
         etcd,

@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::values::in_bytes;
 use super::{extended, ring};
+use crate::exits::wrong;
 use anyhow::{Context, Result, bail};
 use rhythm_kv::membership::Replicate;
 use rhythm_kv::ring::{Elsewhere, Scheme};
@@ -22,16 +23,20 @@ const USERS_FILE_MAX: u64 = 64 << 10;
 /// The settings, and remarks on what was typed and means nothing here.
 pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
     if args.enable_sasl {
-        bail!("-S: there is no SASL here; -Y has users over the ASCII protocol");
+        bail!(wrong(
+            "-S: there is no SASL here; -Y has users over the ASCII protocol"
+        ));
     }
     if args.enable_ssl {
-        bail!("-Z: there is no TLS here; put a proxy that has it in front");
+        bail!(wrong(
+            "-Z: there is no TLS here; put a proxy that has it in front"
+        ));
     }
     if args.memory_file.is_some() && args.ring.is_some() {
-        bail!(
+        bail!(wrong(
             "-e: a node of a ring gets its items from the others, who may have changed them while \
              it was away; leave -e out, or --ring"
-        );
+        ));
     }
     let mut remarks = Vec::new();
     for (is_given, flag) in [
@@ -64,14 +69,14 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
     let memory = u64::from(args.memory_limit) << 20;
     if args.max_item_size > memory / 2 {
         // The sentence is memcached's.
-        bail!(
+        bail!(wrong(format_args!(
             "Cannot set item size limit higher than 1/2 of memory max. For -I {size} give \
              -m {half} or more, or -I {memory} or less for -m {limit}",
             size = in_bytes(args.max_item_size),
             half = (2 * args.max_item_size).div_ceil(1 << 20),
             memory = in_bytes(memory / 2),
-            limit = args.memory_limit,
-        );
+            limit = args.memory_limit
+        )));
     }
     let mut settings = Settings {
         port: port(tcp),
@@ -113,10 +118,14 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
     }
     if let Some(file) = &args.auth_file {
         if !matches!(args.protocol, None | Some(Protocol::Ascii)) {
-            bail!("-Y has users over the ASCII protocol alone: leave -B out, or say -B ascii");
+            bail!(wrong(
+                "-Y has users over the ASCII protocol alone: leave -B out, or say -B ascii"
+            ));
         }
         if settings.udp_port.is_some() {
-            bail!("-Y knows who is who by the connection: UDP (-U) has none");
+            bail!(wrong(
+                "-Y knows who is who by the connection: UDP (-U) has none"
+            ));
         }
         settings.protocol = Protocol::Ascii;
         settings.users = Arc::new(users(file)?);
@@ -124,22 +133,22 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
     }
     if let (Some(file), Some(node)) = (&args.ring, &args.node) {
         if settings.udp_port.is_some() {
-            bail!(
+            bail!(wrong(
                 "--ring: answers wait here for other nodes, in the order of their connection, and \
                  datagrams have none; leave -U out, and have clients ask over TCP"
-            );
+            ));
         }
         if args.scheme == Scheme::Chain && args.replicate != Replicate::ACKED {
-            bail!(
+            bail!(wrong(
                 "--scheme chain: a write is answered when it has come to the end of its chain; say \
                  --replicate acked"
-            );
+            ));
         }
         if args.scheme == Scheme::Chain && args.elsewhere == Some(Elsewhere::Serve) {
-            bail!(
+            bail!(wrong(
                 "--scheme chain: the last node of a chain alone shows what is confirmed; leave \
                  --elsewhere out"
-            );
+            ));
         }
         ring::join(file, node, args, &mut settings)?;
     }

@@ -30,12 +30,13 @@ enum Paper {
     Venice(venice::Venice),
 }
 
-/// Servers and folders are not left behind by a signal, as long as this is kept.
+/// Servers and folders are not left behind by a signal, as long as this is kept. What the process
+/// was begun to ignore ends nothing: with nohup it outlasts its terminal.
 ///
 /// # Errors
 /// The system does not tell of signals.
 pub(crate) fn watch_signals() -> Result<SignalWatch> {
-    signal::watch(|signal| match signal {
+    signal::watch_unless_ignored(|signal| match signal {
         Signal::Terminate => reproduce::leave(128 + 15),
         Signal::Interrupt => reproduce::leave(128 + 2),
         Signal::Reload => reproduce::leave(128 + 1),

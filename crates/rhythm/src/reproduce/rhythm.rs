@@ -2,6 +2,7 @@
 
 use super::against::{Against, print_changes};
 use super::{origin, progress};
+use crate::exits::wrong;
 use crate::folder::Folder;
 use crate::machine;
 use crate::output::print_line;
@@ -85,14 +86,16 @@ pub(super) fn run(args: Rhythm) -> Result<ExitCode> {
     if let Some((idle, load)) = meter
         && load <= idle
     {
-        bail!("--watts-load {load} is not above --watts-idle {idle}: read the meter under load");
+        bail!(wrong(format_args!(
+            "--watts-load {load} is not above --watts-idle {idle}: read the meter under load"
+        )));
     }
     let unknown = |page: &&Page| mix14(**page) == 0.0;
     if let Some(page) = args.pages.iter().find(unknown) {
-        bail!(
+        bail!(wrong(format_args!(
             "--page {} is none of the fourteen pages of the paper",
             page.name()
-        );
+        )));
     }
     let earlier = args.against.read()?;
     let program = env::current_exe().context("cannot find the rhythm program")?;

@@ -4,7 +4,7 @@ mod options;
 pub(crate) mod own;
 mod status;
 
-use crate::exits::NOTHING_TO_GAIN;
+use crate::exits::{NOTHING_TO_GAIN, wrong};
 use crate::logs;
 use crate::output::{complain, print, print_line};
 use anyhow::{Context, Result, ensure};
@@ -94,6 +94,10 @@ enum Tool {
         /// Where it kept that
         #[arg(value_name = "FILE")]
         state: PathBuf,
+
+        /// Nothing is to be done where no controller kept anything there
+        #[arg(long)]
+        if_kept: bool,
     },
     /// Wait for a controller to end, and put back what it left: it starts this itself
     #[command(hide = true)]
@@ -128,8 +132,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             one_per_core,
             by,
         }) => classify(&all_threads, &one_per_core, by),
-        Some(Tool::Restore { state }) => {
-            let put_back = State::find(&state)?.put_back()?;
+        Some(Tool::Restore { state, if_kept }) => {
+            let put_back = match State::find(&state) {
+                Err(daemon::StateError::Unknown(_)) if if_kept => PutBack::default(),
+                found => found?.put_back()?,
+            };
             complain_of(&put_back);
             print_line(format_args!("{} put back", put_back.count))?;
             Ok(ExitCode::SUCCESS)
@@ -179,7 +186,7 @@ fn nothing_to_gain(why: &str) -> ExitCode {
 fn control(options: Options) -> Result<ExitCode> {
     ensure!(
         options.is_told(),
-        "who tells of requests? name --ring, --datagrams or --access-log"
+        wrong("who tells of requests? name --ring, --datagrams or --access-log")
     );
     let (_watch, is_ending) = ending()?;
     logs::start(LogFormat::Text)?;
@@ -328,7 +335,7 @@ fn advise(options: &Options, time: Duration) -> Result<ExitCode> {
     };
     ensure!(
         options.is_told(),
-        "who tells of requests? name --ring, --datagrams or --access-log"
+        wrong("who tells of requests? name --ring, --datagrams or --access-log")
     );
     let (_watch, is_ending) = ending()?;
     let by_time = Arc::clone(&is_ending);

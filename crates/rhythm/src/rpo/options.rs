@@ -1,5 +1,6 @@
 //! What `rhythm rpo` is told, by flags or by a file: the same names in both, and flags win.
 
+use crate::exits::wrong;
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_rpo::classifier::{Classifier, Friendly};
 use rhythm_rpo::collector::Form;
@@ -236,7 +237,9 @@ impl Options {
         } else if dry {
             Box::new(Dry::new(Topology::read(Path::new(SYSFS))?.all_threads()))
         } else {
-            bail!("which server? name it by --unit, --cgroup, --pid or --pidfile");
+            bail!(wrong(
+                "which server? name it by --unit, --cgroup, --pid or --pidfile"
+            ));
         };
         if dry {
             return Ok(Box::new(Dry::new(opened.full().clone())));
@@ -256,7 +259,10 @@ impl Options {
         if let Some(list) = &self.fewer_cpus {
             ensure!(
                 !self.smt_control,
-                "--fewer-cpus {list}: with --smt-control, which CPUs stay is the kernel's choice"
+                wrong(format_args!(
+                    "--fewer-cpus {list}: with --smt-control, which CPUs stay is the kernel's \
+                     choice"
+                ))
             );
             let fewer: CpuSet = list.parse().context("--fewer-cpus")?;
             ensure!(
@@ -341,7 +347,7 @@ impl Options {
         let name = self.policy.unwrap_or(PolicyName::Learned);
         ensure!(
             self.objective.is_none() || name == PolicyName::Learned,
-            "--objective is of --policy learned: the others try nothing"
+            wrong("--objective is of --policy learned: the others try nothing")
         );
         let rule: Box<dyn Policy + Send> = match name {
             PolicyName::Learned if only_watches => return Ok(Box::new(Watching::new(None))),

@@ -2,6 +2,7 @@
 
 use super::common;
 use super::lends::Lends;
+use crate::exits::wrong;
 use crate::logs;
 use anyhow::{Context, Result, ensure};
 use rhythm_engine::settings::LogFormat;
@@ -178,8 +179,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     (args.lends).check(&args.monitor, args.key_file.is_none(), args.plain_network)?;
     ensure!(
         args.probe.ip().is_loopback() || args.probe.port() != 0,
-        "--probe {}: name a port",
-        args.probe
+        wrong(format_args!("--probe {}: name a port", args.probe))
     );
     logs::start(LogFormat::Text)?;
     let (trust, identity) = trust(&args)?;

@@ -1,6 +1,7 @@
 //! What the commands of `rhythm venice` have in common: how values are read, and which addresses
 //! are refused.
 
+use crate::exits::wrong;
 use anyhow::{Context, Result, ensure};
 use rhythm_protocol::http::uri::is_host_name;
 use rhythm_venice::identity::Identity;
@@ -111,14 +112,18 @@ pub(super) fn in_tls(identity: Option<&Identity>) -> String {
 pub(super) fn may_be_plain(flag: &str, address: SocketAddr, may: bool) -> Result<()> {
     ensure!(
         may || address.ip().is_loopback(),
-        "{flag} {address}: what goes there is neither encrypted nor protected from being changed \
-         on its way, keys of loans among it. Give each machine an identity instead of --key-file \
-         (rhythm venice token, rhythm venice join), and all is encrypted; or, on a network of \
-         which all machines are trusted, say --plain-network"
+        wrong(format_args!(
+            "{flag} {address}: what goes there is neither encrypted nor protected from being \
+             changed on its way, keys of loans among it. Give each machine an identity instead of \
+             --key-file (rhythm venice token, rhythm venice join), and all is encrypted; or, on a \
+             network of which all machines are trusted, say --plain-network"
+        ))
     );
     ensure!(
         !address.ip().is_unspecified(),
-        "{flag} {address}: name the address at which other machines reach this one"
+        wrong(format_args!(
+            "{flag} {address}: name the address at which other machines reach this one"
+        ))
     );
     Ok(())
 }

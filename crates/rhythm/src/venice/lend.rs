@@ -1,6 +1,7 @@
 //! `rhythm venice lend`: memory and accelerators of this machine for programs of others.
 
 use super::{common, key};
+use crate::exits::wrong;
 use crate::logs;
 use crate::output::print_line;
 use anyhow::{Context, Result, ensure};
@@ -99,14 +100,16 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     for (flag, listen) in lent.into_iter().flatten() {
         ensure!(
             listen.ip().is_loopback() || args.plain_network || args.identity.is_some(),
-            "{flag} {listen} is reached by other machines, and nothing is encrypted: give \
+            wrong(format_args!(
+                "{flag} {listen} is reached by other machines, and nothing is encrypted: give \
              --identity (rhythm venice join), listen on 127.0.0.1, or, on a network that is yours \
              alone, give --plain-network"
+            ))
         );
     }
     ensure!(
         args.memory.is_none_or(|memory| memory >= 4096),
-        "--memory is less than a page"
+        wrong("--memory is less than a page")
     );
     for (at, (kind, _)) in args.accelerators.iter().enumerate() {
         let is_new = args.accelerators[..at]
@@ -114,7 +117,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             .all(|(other, _)| other != kind);
         ensure!(
             is_new,
-            "--accelerators has {kind} twice: say how many by {kind}=N"
+            wrong(format_args!(
+                "--accelerators has {kind} twice: say how many by {kind}=N"
+            ))
         );
     }
     let identity = args.identity.as_deref().map(common::identity).transpose()?;

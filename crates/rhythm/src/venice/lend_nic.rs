@@ -1,6 +1,7 @@
 //! `rhythm venice lend-nic`: an interface of this machine for others.
 
 use super::{common, key};
+use crate::exits::wrong;
 use crate::logs;
 use crate::output::print_line;
 use anyhow::{Context, Result};
@@ -97,7 +98,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             let what = format!("bridge {bridge}");
             (Onward::Bridge(bridge), what)
         }
-        _ => anyhow::bail!("--interface with --address is needed, or --bridge"),
+        _ => anyhow::bail!(wrong("--interface with --address is needed, or --bridge")),
     };
     let options = Options {
         key: key::read_or_make(&args.key_file)?,

@@ -3,6 +3,7 @@
 use super::common;
 use super::lend::offer;
 use crate::device::{CudaArgs, Device, take_all_queues};
+use crate::exits::wrong;
 use crate::lend_device;
 use anyhow::{Context, Result, ensure};
 use rhythm_remote::{Access, Node, NodeOptions};
@@ -114,33 +115,39 @@ impl Lends {
                 // An identity would be of no help.
                 ensure!(
                     plain_network || at.ip().is_loopback(),
-                    "{listen} {at}: what goes to a device, what users see among it, is neither \
+                    wrong(format_args!(
+                        "{listen} {at}: what goes to a device, what users see among it, is neither \
                      encrypted nor protected from being changed on its way. On a network of which \
                      all machines are trusted, say --plain-network"
+                    ))
                 );
             }
             common::may_be_plain(listen, at, has_identity || plain_network)?;
         }
         ensure!(
             self.lend_device.is_none() || !has_identity || plain_network,
-            "--lend-device: what goes to a device is not encrypted, and this machine has an \
+            wrong(
+                "--lend-device: what goes to a device is not encrypted, and this machine has an \
              identity: on a network of which all machines are trusted, say --plain-network, here \
              and to the agents of the front ends"
+            )
         );
         let elsewhere = |monitor: &&SocketAddr| !monitor.ip().is_loopback();
         let near = self.listens().find(|(.., at)| at.ip().is_loopback());
         if let (Some(monitor), Some((lend, listen, at))) = (monitors.iter().find(elsewhere), near) {
-            anyhow::bail!(
+            anyhow::bail!(wrong(format_args!(
                 "{lend}: say {listen} ADDR:PORT, too, an address of this machine that others \
                  reach: the monitor at {monitor} is not this machine's alone, and tells borrowers \
                  where the donor is; {at} would be their own machine"
-            );
+            )));
         }
         for (at, (kind, _)) in self.lend_accelerators.iter().enumerate() {
             let mut before = self.lend_accelerators[..at].iter();
             ensure!(
                 before.all(|(other, _)| other != kind),
-                "--lend-accelerators has {kind} twice: say how many by {kind}=N"
+                wrong(format_args!(
+                    "--lend-accelerators has {kind} twice: say how many by {kind}=N"
+                ))
             );
         }
         Ok(())

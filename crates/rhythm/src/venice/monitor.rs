@@ -1,6 +1,7 @@
 //! `rhythm venice monitor`: who has what, and lends it to whom.
 
 use super::common;
+use crate::exits::wrong;
 use crate::logs;
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_engine::settings::LogFormat;
@@ -104,15 +105,17 @@ fn state(args: &Args) -> Result<StatePlace> {
     let state = StatePlace::new(&args.state, args.lease.unwrap_or(LEASE)).context("--state")?;
     ensure!(
         args.lease.is_none() || matches!(state, StatePlace::Etcd { .. }),
-        "--lease: there are spares where they share their state (--state etcd://...), not with a \
-         folder"
+        wrong(
+            "--lease: there are spares where they share their state (--state etcd://...), not with \
+             a folder"
+        )
     );
     if let Some(place) = state.elsewhere().filter(|_| !args.plain_network) {
-        bail!(
+        bail!(wrong(format_args!(
             "--state: what goes to etcd at {place} is neither encrypted nor protected from being \
              changed on its way, or there. On a network of which all machines are trusted, say \
              --plain-network"
-        );
+        )));
     }
     Ok(state)
 }
@@ -127,11 +130,11 @@ fn trust(args: &Args, state: &StatePlace) -> Result<Trust> {
         (None, StatePlace::Folder(state)) => Authority::open(&common::authority_of(state))?,
         // One that each made for itself would be no use to agents that go from one to another.
         (Some(folder), StatePlace::Etcd { .. }) => Authority::existing(folder)?,
-        (None, StatePlace::Etcd { .. }) => bail!(
+        (None, StatePlace::Etcd { .. }) => bail!(wrong(
             "--state is in etcd, where the monitors' authority cannot be: say --authority DIR, a \
              folder that `rhythm venice token --create --authority DIR` makes, and of which all \
              monitors have a copy; or --key-file FILE, without TLS"
-        ),
+        )),
     };
     Ok(Trust::Authority(Box::new(authority)))
 }
@@ -140,15 +143,19 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     let state = state(&args)?;
     ensure!(
         !args.plain_network || args.key_file.is_some() || matches!(state, StatePlace::Etcd { .. }),
-        "--plain-network: all is in TLS here; it is for --key-file, and for a --state in etcd"
+        wrong(
+            "--plain-network: all is in TLS here; it is for --key-file, and for a --state in etcd"
+        )
     );
     let may = args.plain_network || args.key_file.is_none();
     common::may_be_plain("--listen", args.listen, may)?;
     ensure!(
         args.dead_after >= 2 * args.heartbeat,
-        "--dead-after {:?}: it must be at least twice --heartbeat, or machines are taken for dead \
-         that are not",
-        args.dead_after
+        wrong(format_args!(
+            "--dead-after {:?}: it must be at least twice --heartbeat, or machines are taken for \
+             dead that are not",
+            args.dead_after
+        ))
     );
     let policy: Box<dyn Policy> = match args.policy {
         Choice::Distance => Box::new(ByDistance),

@@ -1,6 +1,7 @@
 //! `rhythm venice run`: a program with memory of another machine.
 
 use super::{common, key};
+use crate::exits::wrong;
 use crate::logs;
 use crate::output::complain;
 use anyhow::{Context, Result, anyhow, ensure};
@@ -187,19 +188,24 @@ fn supply(args: &Args) -> Result<Box<dyn Supply>> {
         let address = resolve(donor)?;
         ensure!(
             donors.iter().all(|(other, _)| *other != address),
-            "--donor {donor} is named twice: name another"
+            wrong(format_args!("--donor {donor} is named twice: name another"))
         );
         common::may_borrow(address, sealing.is_some(), args.plain_network)?;
         donors.push((address, sealing));
     }
     ensure!(
         donors.len() > 1 || !args.mirror,
-        "--mirror has every page at two donors: name another with --donor, or let --agent find both"
+        wrong(
+            "--mirror has every page at two donors: name another with --donor, or let --agent find \
+             both"
+        )
     );
     ensure!(
         donors.len() == 1 || args.mirror || args.stripes > 1,
-        "several donors are for --mirror, where each page is at two of them, and for --stripes, \
-         where each has a part: say which, or both"
+        wrong(
+            "several donors are for --mirror, where each page is at two of them, and for \
+             --stripes, where each has a part: say which, or both"
+        )
     );
     Ok(Box::new(Named::new(donors, key::read(key_file)?)))
 }
@@ -212,8 +218,10 @@ fn sealings(args: &Args) -> Result<Vec<Option<Sealing>>> {
     };
     ensure!(
         nodes == donors || nodes == 0,
-        "--donor is given {donors} times, and --donor-node {nodes} times: say the node of each \
+        wrong(format_args!(
+            "--donor is given {donors} times, and --donor-node {nodes} times: say the node of each \
          donor, in the order of --donor"
+        ))
     );
     let first = sealing(Some(folder), args.donor_node.first())?;
     let of_node = |node: &NodeName| {

@@ -1,6 +1,7 @@
 //! `rhythm venice token`: lets a machine join.
 
 use super::common;
+use crate::exits::wrong;
 use crate::output::{complain, print_line};
 use anyhow::{Result, ensure};
 use rhythm_venice::identity::Authority;
@@ -46,8 +47,10 @@ fn folder(args: &Args) -> Result<PathBuf> {
     let state = &args.state;
     ensure!(
         !state.to_string_lossy().starts_with("etcd://"),
-        "--state is in etcd, and the authority in a folder: say --authority DIR, as the monitor \
-         does"
+        wrong(
+            "--state is in etcd, and the authority in a folder: say --authority DIR, as the \
+             monitor does"
+        )
     );
     Ok(common::authority_of(state))
 }

@@ -104,9 +104,12 @@ fn a_signal_leaves_no_server_and_no_folder_behind() {
     assert!(left.iter().all(|name| name == "out"), "{left:?}");
 }
 
-/// Starts one that starts servers in this folder, and ends it by a signal: they end, too.
+/// Starts one that starts servers in this folder, as nohup does, and ends it by a signal: they end,
+/// too. That its terminal is closed ends nothing.
 fn ended_by(signal: Signal, folder: &Path) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]);
+    command.arg(env!("CARGO_BIN_EXE_rhythm"));
     command.args(["reproduce", "kv", "--quick", "--out"]);
     command.arg(folder.join("out")).env("TMPDIR", folder);
     let mut running = command.spawn().expect("it starts");
@@ -121,8 +124,10 @@ fn ended_by(signal: Signal, folder: &Path) {
         thread::sleep(Duration::from_millis(10));
     }
     let servers = servers();
-    let told = kill_process(Pid::from_child(&running), signal);
-    told.expect("it can be told");
+    for signal in [Signal::HUP, signal] {
+        let told = kill_process(Pid::from_child(&running), signal);
+        told.expect("it can be told");
+    }
     let status = running.wait().expect("it ends");
     let code = (signal == Signal::TERM).then_some(128 + 15);
     assert_eq!(status.code(), code);

@@ -709,15 +709,17 @@ fn where_there_is_nothing_to_gain_that_is_said() {
 #[test]
 fn what_cannot_be_put_back_is_an_error() {
     let folder = folder("restore");
-    let restore = |name: &str| {
+    let told = |name: &str, flags: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_rhythm"))
             .args(["rpo", "restore"])
+            .args(flags)
             .arg(folder.join(name))
             .output()
             .expect("it starts");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.success(), said)
     };
+    let restore = |name: &str| told(name, &[]);
     let (is_done, said) = restore("mistyped");
     assert!(!is_done && said.contains("mistyped"), "{said}");
     assert!(
@@ -727,4 +729,9 @@ fn what_cannot_be_put_back_is_an_error() {
     std::fs::write(folder.join("strange"), "format /dev/sda\n").expect("a file");
     let (is_done, said) = restore("strange");
     assert!(!is_done && said.contains("format /dev/sda"), "{said}");
+    // A unit that ends knows not whether its controller ever kept something.
+    for (name, is_done) in [("mistyped", true), ("strange", false)] {
+        let (done, said) = told(name, &["--if-kept"]);
+        assert_eq!(done, is_done, "{name}: {said}");
+    }
 }

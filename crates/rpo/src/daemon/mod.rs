@@ -444,15 +444,16 @@ impl Daemon {
     }
 
     fn try_follow(&mut self) -> Result<(), DaemonError> {
+        // Who is new may be another controller's, and is left as it is then.
+        if (self.switcher.look()? || self.is_lost)
+            && let Some(claim) = &mut self.claim
+        {
+            claim().map_err(DaemonError::Claim)?;
+        }
         let followed = self.switcher.follow()?;
         if followed.was_changed {
             self.account.disagreements += 1;
             tracing::warn!("somebody changed threads' sets: they have their own again");
-        }
-        if (followed.is_replaced || self.is_lost)
-            && let Some(claim) = &mut self.claim
-        {
-            claim().map_err(DaemonError::Claim)?;
         }
         if (followed.is_other || self.is_lost)
             && let Some(state) = &self.state

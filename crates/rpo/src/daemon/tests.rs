@@ -338,6 +338,56 @@ fn a_server_that_starts_again_is_confined_only_once_it_is_kept_what_it_had() {
 }
 
 #[test]
+fn a_server_that_starts_again_as_another_controllers_is_not_touched() {
+    let dir = tempfile::TempDir::new().expect("a folder");
+    let [file, state] = ["pid", "state"].map(|name| dir.path().join(name));
+    let (first, second) = (Idle::start(), Idle::start());
+    fs::write(&file, first.0.id().to_string()).expect("a file");
+    let switcher = Pidfile::open(&file).expect("it runs");
+    let full = switcher.full().clone();
+    let one: CpuSet = full.iter().take(1).collect();
+    if one == full {
+        eprintln!("not tried: one CPU");
+        return;
+    }
+    let held = State::take(&state).expect("nobody has it");
+    let is_anothers = Arc::new(AtomicBool::new(true));
+    let refuses = is_anothers.clone();
+    let mut daemon = Daemon::start(Parts {
+        fewer: one.clone(),
+        state: Some((held, Command::new("cat"))),
+        claim: Some(Box::new(move || match refuses.load(Ordering::Relaxed) {
+            true => Err("another controller switches it".into()),
+            false => Ok(()),
+        })),
+        ..parts(Fixed::new(Setting::OnePerCore), switcher)
+    })
+    .expect("it starts");
+    // That other controller has it at one CPU.
+    let mut other = Affinity::open(second.0.id()).expect("it runs");
+    other.follow().expect("/proc");
+    other.set(&one).expect("this user's own");
+    daemon.switcher.set(&one).expect("it runs");
+    fs::write(&file, second.0.id().to_string()).expect("a file");
+    daemon.upkeep();
+    let trouble = daemon.trouble.clone().unwrap_or_default();
+    assert!(trouble.contains("another controller"), "{trouble}");
+    for _ in 0..2 {
+        assert_eq!((first.cpus(), second.cpus()), (full.clone(), one.clone()));
+        daemon.upkeep();
+        assert!(daemon.trouble.is_some());
+    }
+    // It has ended.
+    other.set(&full).expect("this user's own");
+    is_anothers.store(false, Ordering::Relaxed);
+    daemon.upkeep();
+    let kept = fs::read_to_string(&state).expect("a file");
+    assert!(kept.contains(&format!("{}:", second.0.id())), "{kept}");
+    daemon.end().expect("it is put back");
+    assert_eq!(second.cpus(), full);
+}
+
+#[test]
 fn what_was_decided_in_trouble_is_dropped_with_it() {
     let is_silent = Arc::new(AtomicBool::new(true));
     let mut daemon = daemon(Watching::new(None), Silent(full(), is_silent.clone()));

@@ -5,7 +5,8 @@
 //! that descends from the server before took after it. Others are refused: which CPUs are one a
 //! core was decided for the first server's.
 //!
-//! It has all its CPUs until it is set again: what puts back its own has to be kept before.
+//! Nothing of it is changed by the look, since it may be another controller's; and then it has all
+//! its CPUs until it is set again: what puts back its own has to be kept before.
 //!
 //! Those before it may go on for long (a server that starts a new one and lets the old one serve
 //! the connections that it has): they are given all their CPUs, and left alone from then on.
@@ -27,6 +28,8 @@ pub struct Pidfile {
     tasks: Affinity,
     full: CpuSet,
     given: CpuSet,
+    /// The process that is the server from the next look for what is new on.
+    next: Option<Process>,
 }
 
 impl Pidfile {
@@ -42,6 +45,7 @@ impl Pidfile {
             given: full.clone(),
             full,
             tasks,
+            next: None,
         })
     }
 
@@ -51,25 +55,16 @@ impl Pidfile {
         read(file).ok().and_then(Process::of)
     }
 
-    /// Takes the process that the file names now, if that is another one; says whether it is.
-    fn look(&mut self) -> Result<bool, SwitchError> {
-        // While a server starts again there may be no file, or the last one's: nothing is new.
-        let named = Pidfile::named(&self.file);
-        let Some(process) = named.filter(|&process| !self.tasks.has(process)) else {
-            return Ok(false);
+    /// Takes the process that was found, if one was and the file still names it; says whether that
+    /// is so.
+    fn take_next(&mut self) -> bool {
+        let next = self.next.take();
+        let Some(process) = next.filter(|&next| Pidfile::named(&self.file) == Some(next)) else {
+            return false;
         };
-        let opened = Affinity::open(process.pid)?;
-        let own = opened.full();
-        if *own != online(&self.full) && *own != online(&self.given) {
-            return Err(SwitchError::Unfit(format!(
-                "the server was started again as process {}, with the CPUs {own} in place of {}: \
-                 start the controller again",
-                process.pid, self.full
-            )));
-        }
         self.release();
         self.tasks = Affinity::of(BTreeSet::from([process]), self.full.clone());
-        Ok(true)
+        true
     }
 
     /// Gives those that were the server all their CPUs.
@@ -108,8 +103,28 @@ impl Switcher for Pidfile {
         self.tasks.current()
     }
 
+    fn look(&mut self) -> Result<bool, SwitchError> {
+        self.next = None;
+        // While a server starts again there may be no file, or the last one's: nothing is new.
+        let named = Pidfile::named(&self.file);
+        let Some(process) = named.filter(|&process| !self.tasks.has(process)) else {
+            return Ok(false);
+        };
+        let opened = Affinity::open(process.pid)?;
+        let own = opened.full();
+        if *own != online(&self.full) && *own != online(&self.given) {
+            return Err(SwitchError::Unfit(format!(
+                "the server was started again as process {}, with the CPUs {own} in place of {}: \
+                 start the controller again",
+                process.pid, self.full
+            )));
+        }
+        self.next = Some(process);
+        Ok(true)
+    }
+
     fn follow(&mut self) -> Result<Followed, SwitchError> {
-        let is_replaced = self.look()?;
+        let is_replaced = self.take_next();
         let followed = self.tasks.follow()?;
         Ok(Followed {
             is_other: followed.is_other | is_replaced,
@@ -137,6 +152,14 @@ mod tests {
         child.kill().and_then(|()| child.wait()).expect("it ends");
     }
 
+    /// What is found, and taken.
+    fn follow(opened: &mut Pidfile) -> Followed {
+        let is_another = opened.look().expect("it is as it was");
+        let followed = opened.follow().expect("/proc");
+        assert_eq!(followed.is_replaced, is_another);
+        followed
+    }
+
     #[test]
     fn a_server_that_is_started_again_is_followed() {
         let dir = TempDir::new().expect("a folder");
@@ -147,24 +170,26 @@ mod tests {
         let mut opened = Pidfile::open(&file).expect("it runs");
         let full = opened.full().clone();
         let one: CpuSet = full.iter().take(1).collect();
-        opened.follow().expect("/proc");
+        follow(&mut opened);
         opened.set(&one).expect("this user's own");
         end(first);
         assert!(opened.set(&one).is_err(), "nobody is left");
         // Between the two there is no file, and then one with nothing in it.
         fs::remove_file(&file).expect("it is there");
-        assert!(!opened.follow().expect("nothing new").is_other);
+        assert!(!follow(&mut opened).is_other);
         fs::write(&file, "").expect("a file");
-        assert!(!opened.follow().expect("nothing new").is_other);
+        assert!(!follow(&mut opened).is_other);
         fs::write(&file, second.id().to_string()).expect("a file");
-        let followed = opened.follow().expect("it runs");
+        // Not before it is known whether it is this one's.
+        assert!(!opened.follow().expect("/proc").is_other);
+        let followed = follow(&mut opened);
         assert!(followed.is_other && !followed.was_changed, "{followed:?}");
         // Not before what has to be put back of it can be kept.
         assert!(followed.is_replaced);
         assert_eq!(opened.current().expect("it runs"), full);
         let tasks = opened.restores();
         assert!(tasks[0].to_string().contains(&format!("{}:", second.id())));
-        assert_eq!(opened.follow().expect("it runs"), Followed::default());
+        assert_eq!(follow(&mut opened), Followed::default());
         opened.set(&one).expect("it runs");
         assert_eq!(opened.current().expect("it runs"), one);
         opened.set(&full).expect("it runs");
@@ -180,10 +205,10 @@ mod tests {
         let mut opened = Pidfile::open(&file).expect("it runs");
         let full = opened.full().clone();
         let one: CpuSet = full.iter().take(1).collect();
-        opened.follow().expect("/proc");
+        follow(&mut opened);
         opened.set(&one).expect("this user's own");
         fs::write(&file, second.id().to_string()).expect("a file");
-        opened.follow().expect("it runs");
+        follow(&mut opened);
         opened.set(&one).expect("it runs");
         let cpus = |child: &Child| Affinity::open(child.id()).expect("it runs").full().clone();
         assert_eq!((cpus(&first), cpus(&second)), (full, one));
@@ -206,7 +231,7 @@ mod tests {
             other.follow().expect("/proc");
             other.set(&first_cpu).expect("this user's own");
             fs::write(&file, second.id().to_string()).expect("a file");
-            let error = opened.follow().expect_err("other CPUs").to_string();
+            let error = opened.look().expect_err("other CPUs").to_string();
             assert!(error.contains("start the controller again"), "{error}");
         }
         end(first);

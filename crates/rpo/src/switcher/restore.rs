@@ -1,5 +1,6 @@
 //! What puts back what a switcher found: a line of text each, so that a process that knows nothing
-//! else can do it. A group's folder is named from the root: that process may be anywhere.
+//! else can do it. A group's folder is named from the root: that process may be anywhere. Version
+//! 0.1.0 kept it as it was told it: such a name is read where it leads to a group.
 //!
 //! ```text
 //! cgroup /sys/fs/cgroup/web <TAB> 0-7
@@ -8,11 +9,13 @@
 //! unit web.service <TAB> 0-7 <TAB> /usr/bin/systemctl
 //! ```
 
+use super::mounts::{cgroup2, cpuset1};
 use super::process::Process;
 use crate::cpus::CpuSet;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// A thing to put back.
@@ -92,11 +95,13 @@ fn read(line: &str) -> Option<Restore> {
     Some(match kind {
         "cgroup" => {
             second.parse::<CpuSet>().ok()?;
-            let folder = PathBuf::from(first);
-            folder.is_absolute().then(|| Restore::Cgroup {
-                folder,
+            Restore::Cgroup {
+                folder: match Path::new(first) {
+                    folder if folder.is_absolute() => folder.to_owned(),
+                    folder => found(folder)?,
+                },
                 cpus: second.to_owned(),
-            })?
+            }
         }
         "tasks" => {
             let process = |text: &str| {
@@ -134,6 +139,14 @@ fn read(line: &str) -> Option<Restore> {
     })
 }
 
+/// The group of this name, seen from here, or from where groups are.
+fn found(folder: &Path) -> Option<PathBuf> {
+    let places = [Some(PathBuf::new()), cgroup2(), cpuset1()];
+    let mut groups = places.into_iter().flatten().map(|place| place.join(folder));
+    let group = groups.find(|group| group.join("cgroup.procs").exists());
+    fs::canonicalize(group?).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,11 +181,31 @@ mod tests {
             "cgroup",
             "cgroup /x",
             "cgroup /x\tz",
-            "cgroup x\t0",
+            "cgroup no-such-group\t0",
             "tasks \t1:2",
             "tasks 0\t1",
         ] {
             assert!(garbage.parse::<Restore>().is_err(), "{garbage:?}");
         }
+    }
+
+    #[test]
+    fn a_group_that_was_named_from_elsewhere_is_found_if_it_is_one() {
+        let dir = tempfile::TempDir::new().expect("a folder");
+        let group = fs::canonicalize(dir.path()).expect("it is there");
+        let here = std::env::current_dir().expect("a folder");
+        let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
+        let named = up.join(group.strip_prefix("/").expect("from the root"));
+        let line = format!("cgroup {}\t0-3", named.display());
+        assert!(line.parse::<Restore>().is_err(), "it is no group");
+        fs::write(group.join("cgroup.procs"), "").expect("a file");
+        let cpus = "0-3".to_owned();
+        assert_eq!(
+            line.parse(),
+            Ok(Restore::Cgroup {
+                folder: group,
+                cpus
+            })
+        );
     }
 }

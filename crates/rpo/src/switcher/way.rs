@@ -9,8 +9,8 @@ use crate::cpus::CpuSet;
 pub struct Followed {
     /// What [`Switcher::restores`] gives is different now.
     pub is_other: bool,
-    /// The server is another one, which has all CPUs: it gets those that were last set by being
-    /// set again, once what [`Switcher::restores`] gives is kept.
+    /// The server is the other one that was [found](Switcher::look), which has all CPUs: it gets
+    /// those that were last set by being set again, once what [`Switcher::restores`] gives is kept.
     pub is_replaced: bool,
     /// Somebody else had given another set to who was already known; that is put right.
     pub was_changed: bool,
@@ -62,6 +62,15 @@ pub trait Switcher: Send {
     /// [`Switcher::current`] says while nobody else has a hand in it.
     fn possible(&self, cpus: &CpuSet) -> CpuSet {
         online(cpus)
+    }
+
+    /// Looks whether the server is another one by now, which the next [`Switcher::follow`] takes;
+    /// until then nothing of that one is changed: it may be somebody else's.
+    ///
+    /// # Errors
+    /// When it is one that cannot be switched.
+    fn look(&mut self) -> Result<bool, SwitchError> {
+        Ok(false)
     }
 
     /// Looks for what is new since, threads and processes that were not known when it was last set,

@@ -227,7 +227,7 @@ impl Responder {
             body
         });
         if let Some(answered) = given {
-            self.host_answered(peer, answered, now);
+            self.host_answered((peer, began), answered, now);
         }
     }
 
@@ -244,7 +244,7 @@ impl Responder {
             shape,
             peer,
             role,
-            ..
+            began,
         } = owed;
         self.keep_line(None, request, (role, peer));
         self.add_id(clients, slot);
@@ -254,7 +254,7 @@ impl Responder {
             Body::Empty
         });
         self.unclear.misdirected(request, peer, now);
-        self.host_answered(peer, answered, now);
+        self.host_answered((peer, began), answered, now);
     }
 
     /// Answers a request that cannot be understood, or is not wanted, and takes no more from the
@@ -271,7 +271,11 @@ impl Responder {
     ) {
         let status = why.status;
         let Some(Owed {
-            slot, shape, peer, ..
+            slot,
+            shape,
+            peer,
+            began,
+            ..
         }) = clients.accept_last(port, id)
         else {
             return;
@@ -284,7 +288,7 @@ impl Responder {
             Body::Empty
         });
         self.unclear.unclear(why, peer, now);
-        self.host_answered(peer, answered, now);
+        self.host_answered((peer, began), answered, now);
     }
 
     /// The date of answers.

@@ -8,7 +8,7 @@ use crate::flight::lane_requests::{LaneRequest, LaneRequests};
 use crate::flight::timeline::{Doing, Timeline};
 use crate::site::epoch::Epoch;
 use crate::site::routes;
-use crate::trace::{CohortSpan, Span, SpanKind, SpanSink};
+use crate::trace::{CohortSpan, Span, SpanKind, SpanSink, method_name};
 use rhythm_net::Time;
 use std::sync::Arc;
 
@@ -156,10 +156,9 @@ pub(crate) fn tell_hosted(spans: &mut SpanSink, line: &HostedLine, status: Optio
         return;
     };
     let own = (place.own.trace, place.own.span);
-    let method = line.request.split(|byte| *byte == b' ').next();
-    let method = String::from_utf8_lossy(method.unwrap_or_default());
+    let name = method_name(&line.request);
     let times = (line.began, now);
-    let mut span = Span::new(own, place.parent, SpanKind::Server, &method, times);
+    let mut span = Span::new(own, place.parent, SpanKind::Server, &name, times);
     span.request(&line.request, place.is_tls);
     if let Some(status) = status {
         span.status(status);
@@ -171,7 +170,7 @@ pub(crate) fn tell_hosted(spans: &mut SpanSink, line: &HostedLine, status: Optio
         let id = (place.own.trace, place.call_span(0));
         let times = (line.arrived, now);
         let parent = Some(place.own.span);
-        let mut asked = Span::new(id, parent, SpanKind::Client, &method, times);
+        let mut asked = Span::new(id, parent, SpanKind::Client, &name, times);
         asked.request(&line.request, proxied.is_tls);
         if let Some(status) = status {
             asked.status(status);

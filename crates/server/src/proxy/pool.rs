@@ -236,11 +236,12 @@ impl Proxies {
             return;
         };
         let mut is_waited_for = false;
+        let is_crowded = cause == Cause::Unreachable(ErrorKind::WouldBlock);
         if cause.is_refusal() {
             let (before, _) = exchange.refused.unwrap_or((0, cause));
             exchange.refused = Some((before | 1 << index, cause));
             let restart = route.settings().restart_timeout;
-            route.upstreams[index].refused(restart, now);
+            route.upstreams[index].refused(is_crowded, restart, now);
             // Others stand in its line, whoever goes elsewhere.
             is_waited_for = route.is_waited_for(index);
         }
@@ -252,8 +253,7 @@ impl Proxies {
             upstream.left(exchange.holder);
         }
         // One whose queue is full is there.
-        let has_failed = cause != Cause::Unreachable(ErrorKind::WouldBlock);
-        if has_failed && upstream.failed(failures_max, aside, now) && !is_alone {
+        if !is_crowded && upstream.failed(failures_max, aside, now) && !is_alone {
             let place = upstream.place();
             let at = Where {
                 service: route.service.as_deref(),
@@ -288,7 +288,9 @@ impl Proxies {
         if link.timer.is_none() {
             link.timer = Some(self.timers.set(now + keep_alive, Due::Idle(id)));
         }
-        route.upstreams[link.upstream].idle.push(id);
+        let upstream = &mut route.upstreams[link.upstream];
+        upstream.idle.push(id);
+        upstream.answered();
     }
 
     /// A connection may have been idle for long enough.

@@ -436,9 +436,11 @@ pub(super) mod tests {
         let mut route = route(2, "client");
         let (now, restart) = (Time::from_nanos(1), Duration::from_secs(2));
         assert_eq!(route.away(0b11, now), None);
-        route.upstreams[1].refused(restart, now);
+        route.upstreams[1].refused(false, restart, now);
         let later = now + restart / 2;
-        route.upstreams[1].refused(restart, later);
+        // Its queue is full, says one whose socket is there; that it answers others is no news.
+        route.upstreams[1].refused(true, restart, later);
+        route.upstreams[1].answered();
         let until = now + restart;
         assert_eq!(route.away(0b11, later), Some((1, until)), "since the first");
         assert_eq!(route.away(0b01, later), None);

@@ -46,6 +46,8 @@ pub(super) struct Upstream {
     /// It refuses connections since it was reached last: until when it may be about to be there
     /// again, as one is that is started anew.
     away: Option<Time>,
+    /// It did so for its queue alone, which is full.
+    is_crowded: bool,
     /// One that waits for that tries it soon.
     pub(super) is_tried_soon: bool,
     /// It says itself that it is not in order, or nothing, for this cause.
@@ -74,6 +76,7 @@ impl Upstream {
             failures: 0,
             aside: None,
             away: None,
+            is_crowded: false,
             is_tried_soon: false,
             unwell: None,
             news: News::default(),
@@ -108,9 +111,18 @@ impl Upstream {
         was_aside || was_away
     }
 
-    /// It refuses connections, and may do so for this time where it is started anew.
-    pub(super) fn refused(&mut self, restart: Duration, now: Time) {
+    /// It refuses connections, and may do so for this time where it is started anew; or
+    /// `is_crowded`: its queue is full.
+    pub(super) fn refused(&mut self, is_crowded: bool, restart: Duration, now: Time) {
+        self.is_crowded = is_crowded && (self.away.is_none() || self.is_crowded);
         self.away.get_or_insert(now + restart);
+    }
+
+    /// A connection that it had before was of use. One whose queue was full goes on taking from
+    /// it, so that it is waited for anew when that is full again; whether one that refuses all will
+    /// take others is not told by that.
+    pub(super) fn answered(&mut self) {
+        self.away.take_if(|_| self.is_crowded);
     }
 
     /// Until when it may be about to be there again, where it refuses connections.

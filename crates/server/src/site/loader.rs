@@ -67,7 +67,8 @@ impl Reloads {
                 let order = match order {
                     Ok(order) => order,
                     Err(RecvTimeoutError::Timeout) => {
-                        is_awake = meanwhile();
+                        // It is tried again.
+                        is_awake = catch_unwind(AssertUnwindSafe(&mut meanwhile)).unwrap_or(true);
                         continue;
                     }
                     Err(RecvTimeoutError::Disconnected) => return,
@@ -116,7 +117,7 @@ impl Reloads {
             // The one that follows already will do.
             Ok(()) | Err(TrySendError::Full(_)) => {}
             Err(TrySendError::Disconnected(_)) => {
-                tracing::error!("the loader has panicked: restart the server to load the service");
+                tracing::error!("the loader has ended: restart the server to load the service");
             }
         }
     }
@@ -171,6 +172,20 @@ mod tests {
         let serve = |loaded: Loaded| loaded.into_iter().try_for_each(|site| site.map(drop));
         let reloads = Reloads::start(loader, serve, || false).expect("a thread");
         assert_eq!(reloads.wait(), Err(PANICKED.to_owned()));
+        assert_eq!(reloads.wait(), Ok(()));
+    }
+
+    #[test]
+    fn what_is_done_between_reloads_is_done_again_where_it_panicked() {
+        let (tells, told) = channel();
+        let meanwhile = move || -> bool {
+            tells.send(()).expect("the test listens");
+            panic!("the test wants it so");
+        };
+        let reloads = Reloads::start(Vec::new, |_| Ok(()), meanwhile).expect("a thread");
+        for _ in 0..2 {
+            told.recv_timeout(NEVER).expect("it is done");
+        }
         assert_eq!(reloads.wait(), Ok(()));
     }
 }

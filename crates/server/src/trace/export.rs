@@ -1,9 +1,10 @@
 //! The thread that exports spans: it hands batches to a collector by OTLP over HTTP/1.1.
 //!
-//! A collector that is not there, slow, or answers nonsense costs its spans, which are counted, and
+//! A collector that is not there, slow, or answers nonsense costs spans, which are counted, and
 //! nothing else: a try takes `TRY_MAX` at most, beside what the system takes to look up a name, and
-//! after one that fails the next comes after a pause that grows, while what is beyond the queue's
-//! bound is dropped by those who have it.
+//! after one that fails the next comes after a pause that grows. It is of the same spans, for
+//! `KEPT_MAX` at most, unless the collector has said that it will not take them (OTLP/HTTP,
+//! *Failures*); meanwhile what is beyond the queue's bound is dropped by those who have it.
 
 mod answer;
 
@@ -26,6 +27,9 @@ const TRY_MAX: Duration = Duration::from_secs(5);
 /// Pauses after tries that fail: the first, and the longest.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// For how long the same spans are tried.
+const KEPT_MAX: Duration = Duration::from_secs(60);
 
 /// Batches that come within this time of the first are posted with it.
 const GATHERED_FOR: Duration = Duration::from_millis(500);
@@ -143,8 +147,47 @@ struct Exporting {
 }
 
 impl Exporting {
+    /// Exports spans, or drops them.
     fn export(&mut self, batch: &Batch) {
-        let spans = batch.spans.len();
+        let (spans, began) = (batch.spans.len(), Instant::now());
+        loop {
+            let (why, may_be_taken, after) = match self.post(batch) {
+                Ok(Answer {
+                    status: 200..=299,
+                    rejected,
+                    ..
+                }) => {
+                    let rejected = spans.min(rejected);
+                    self.state.left(batch.weight);
+                    self.state.exported(spans - rejected);
+                    self.state.dropped(rejected);
+                    self.pause = PAUSE_FIRST;
+                    if self.complaints.end() {
+                        tracing::info!("the collector of traces takes spans again");
+                    }
+                    return;
+                }
+                Ok(Answer { status, after, .. }) => {
+                    let why = format!("it answered with status {status}");
+                    (why, matches!(status, 429 | 502..=504), after)
+                }
+                Err(error) => (error.to_string(), true, Duration::ZERO),
+            };
+            let is_kept = may_be_taken && self.until.is_none() && began.elapsed() < KEPT_MAX;
+            if !is_kept {
+                // Before a pause, during which others may take its room.
+                self.state.left(batch.weight);
+                self.state.dropped(spans);
+            }
+            self.failed(&why, after);
+            if !is_kept {
+                return;
+            }
+        }
+    }
+
+    /// Posts spans, and gives what is answered.
+    fn post(&mut self, batch: &Batch) -> io::Result<Answer> {
         let deadline = Instant::now() + TRY_MAX;
         let deadline = self.until.map_or(deadline, |until| until.min(deadline));
         let now = wall_zero();
@@ -157,32 +200,13 @@ impl Exporting {
             true => post(&self.url, self.tls.as_ref(), &self.body, deadline),
             false => Err(ErrorKind::TimedOut.into()),
         };
-        // Before a pause, during which others may take its room.
-        self.state.left(batch.weight);
-        match sent {
-            Ok(Answer {
-                status: 200..=299,
-                rejected,
-            }) => {
-                let rejected = spans.min(rejected);
-                self.state.exported(spans - rejected);
-                self.state.dropped(rejected);
-                self.pause = PAUSE_FIRST;
-                if self.complaints.end() {
-                    tracing::info!("the collector of traces takes spans again");
-                }
-            }
-            Ok(Answer { status, .. }) => {
-                self.failed(spans, &format!("it answered with status {status}"));
-            }
-            Err(error) => self.failed(spans, &error.to_string()),
-        }
         self.body.shrink_to(1 << 20);
+        sent
     }
 
-    /// A try has failed: the next is later, but not where the server ends.
-    fn failed(&mut self, spans: usize, why: &str) {
-        self.state.dropped(spans);
+    /// A try has failed: the next is later, and not before the collector wants it, but not where
+    /// the server ends.
+    fn failed(&mut self, why: &str, after: Duration) {
         self.state.failed();
         if self.complaints.line(clock::monotonic()).is_some() {
             let [_, dropped, failures] = self.state.counts();
@@ -196,7 +220,7 @@ impl Exporting {
             );
         }
         if self.until.is_none() {
-            match self.stopped.recv_timeout(self.pause) {
+            match self.stopped.recv_timeout(self.pause.max(after)) {
                 Err(RecvTimeoutError::Timeout) | Ok(()) => {
                     self.pause = (2 * self.pause).min(PAUSE_MAX);
                 }

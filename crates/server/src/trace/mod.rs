@@ -31,4 +31,4 @@ pub use options::WatchOptions;
 pub(crate) use origin::{ID, Origin, Origins, Place, states};
 pub use sink::SpanSink;
 pub(crate) use sink::{ExportState, bytes_max};
-pub(crate) use span::{CohortSpan, Span, SpanKind};
+pub(crate) use span::{CohortSpan, Span, SpanKind, method_name};

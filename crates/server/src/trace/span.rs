@@ -3,6 +3,8 @@
 //! where there is none.
 
 use rhythm_net::Time;
+use rhythm_protocol::http::request::Method;
+use std::borrow::Cow;
 
 /// Links of a span at most; of the others only the number is told.
 pub(crate) const LINKS_MAX: usize = 128;
@@ -90,7 +92,7 @@ pub(crate) struct Span {
     pub(crate) links: Vec<(u128, u64)>,
     /// Links that were too many.
     pub(crate) links_left_out: u32,
-    /// It ended in an error of the server's.
+    /// It ended in an error.
     pub(crate) has_failed: bool,
 }
 
@@ -144,23 +146,56 @@ impl Span {
         let mut words = line.split(|byte| *byte == b' ');
         let (method, target) = (words.next(), words.next());
         if let (Some(method), Some(target)) = (method, target) {
-            let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
-            self.text("http.request.method", &String::from_utf8_lossy(method));
-            self.text("url.path", &String::from_utf8_lossy(path));
+            let text = String::from_utf8_lossy(method);
+            match Method::named(method) {
+                Some(_) => self.text("http.request.method", &text),
+                None => {
+                    self.text("http.request.method", "_OTHER");
+                    self.text("http.request.method_original", &text);
+                }
+            }
+            self.text("url.path", &path(target));
         }
         if let Some(is_tls) = is_tls.into() {
             self.text("url.scheme", if is_tls { "https" } else { "http" });
         }
     }
 
-    /// With how it was answered.
+    /// With how it was answered. Who asks for what there is not has failed, and not who says so.
     pub(crate) fn status(&mut self, status: u16) {
         self.int("http.response.status_code", status);
-        self.has_failed = status >= 500;
+        self.has_failed = match self.kind {
+            SpanKind::Client => status >= 400,
+            SpanKind::Internal | SpanKind::Server => status >= 500,
+        };
         if self.has_failed {
             self.text("error.type", &status.to_string());
         }
     }
+}
+
+/// What a span is called of a request of this line, of which nothing else is known: its method.
+/// Clients do not make names up, since who counts by them would count without bound.
+pub(crate) fn method_name(line: &[u8]) -> Cow<'_, str> {
+    let word = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+    match Method::named(word) {
+        Some(_) => String::from_utf8_lossy(word),
+        None => "HTTP".into(),
+    }
+}
+
+/// The path of a target, which may be a whole URL (RFC 9112, section 3.2.2).
+fn path(target: &[u8]) -> Cow<'_, str> {
+    let target = target.split(|byte| *byte == b'?').next().unwrap_or(target);
+    let text = String::from_utf8_lossy(target);
+    let Some((_, behind)) = text.split_once("://").filter(|_| !text.starts_with('/')) else {
+        return text;
+    };
+    behind
+        .find('/')
+        .map_or("/", |at| &behind[at..])
+        .to_owned()
+        .into()
 }
 
 /// As much of a text as may be, in whole letters.
@@ -173,6 +208,42 @@ fn shortened(text: &str) -> Box<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_are_told_as_the_conventions_say() {
+        for (line, method, path) in [
+            ("GET /a?b HTTP/1.1", "GET", "/a"),
+            ("GET http://a.test:81/b/c?d=://e HTTP/1.1", "GET", "/b/c"),
+            ("GET http://a.test?b HTTP/1.1", "GET", "/"),
+            ("GET /a://b HTTP/1.1", "GET", "/a://b"),
+            ("OPTIONS * HTTP/1.1", "OPTIONS", "*"),
+            ("get / HTTP/1.1", "_OTHER", "/"),
+        ] {
+            let times = (Time::ZERO, Time::ZERO);
+            let mut span = Span::new((1, 2), None, SpanKind::Server, "", times);
+            span.request(line.as_bytes(), None);
+            let text = |name: &str| {
+                let mut all = span.attributes.iter();
+                all.find(|(known, _)| *known == name)
+                    .map(|(_, value)| value)
+            };
+            let told = |text: &str| AttributeValue::Text(text.into());
+            assert_eq!(text("http.request.method"), Some(&told(method)), "{line}");
+            assert_eq!(text("url.path"), Some(&told(path)), "{line}");
+            let original = (method == "_OTHER").then(|| told("get"));
+            assert_eq!(text("http.request.method_original"), original.as_ref());
+            let name = if method == "_OTHER" { "HTTP" } else { method };
+            assert_eq!(method_name(line.as_bytes()), name);
+        }
+        for (status, fails) in [(399, [false; 2]), (404, [false, true]), (500, [true; 2])] {
+            let failed = [SpanKind::Server, SpanKind::Client].map(|kind| {
+                let mut span = Span::new((1, 2), None, kind, "", (Time::ZERO, Time::ZERO));
+                span.status(status);
+                span.has_failed
+            });
+            assert_eq!(failed, fails, "{status}");
+        }
+    }
 
     #[test]
     fn what_clients_say_is_cut_off_and_links_are_counted() {

@@ -16,6 +16,8 @@ pub(crate) enum Manners {
     Raves,
     /// It says that it is busy.
     Refuses,
+    /// It says so at first, and then takes what comes.
+    RefusesOnce,
     /// It says that it does not take one of those that came.
     TakesAllButOne,
 }
@@ -93,8 +95,9 @@ impl Collector {
         let posts = Arc::<Mutex<Vec<Vec<Received>>>>::default();
         let kept = posts.clone();
         std::thread::spawn(move || {
-            let mut silent = Vec::new();
+            let (mut silent, mut is_first) = (Vec::new(), true);
             for mut stream in listener.incoming().flatten() {
+                let is_first = std::mem::take(&mut is_first);
                 match manners {
                     Manners::Silent => silent.push(stream),
                     Manners::Raves => {
@@ -104,11 +107,16 @@ impl Collector {
                             },
                         );
                     }
-                    Manners::Refuses => {
+                    Manners::Refuses | Manners::RefusesOnce
+                        if is_first || matches!(manners, Manners::Refuses) =>
+                    {
                         let _ = request(&mut stream);
                         let _ = stream.write_all(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
                     }
-                    Manners::Takes | Manners::TakesAllButOne => {
+                    Manners::Takes
+                    | Manners::Refuses
+                    | Manners::RefusesOnce
+                    | Manners::TakesAllButOne => {
                         let Some((head, body)) = request(&mut stream) else {
                             continue;
                         };
@@ -117,8 +125,10 @@ impl Collector {
                         let decoded = decode(&body);
                         kept.lock().expect("nobody panics").push(decoded);
                         let answer = match manners {
-                            Manners::Takes => "{}",
-                            _ => r#"{"partialSuccess":{"rejectedSpans":"1"}}"#,
+                            Manners::TakesAllButOne => {
+                                r#"{"partialSuccess":{"rejectedSpans":"1"}}"#
+                            }
+                            _ => "{}",
                         };
                         let _ = write!(
                             stream,

@@ -158,6 +158,13 @@ fn what_is_proxied_is_a_call_of_its_request_and_strangers_choose_nothing() {
         assert_eq!(client.get(path).status, 200, "{path}");
     }
     client.get("/nothing");
+    // It comes in two parts.
+    client.send("GET /nothing/slow HTTP/1.1\r\n");
+    std::thread::sleep(Duration::from_millis(50));
+    client.send("Host: h\r\n\r\n");
+    assert_eq!(client.response(false).status, 404);
+    let brewed = Client::new(server.local_addr()).with("BREW /coffee", "", "");
+    assert_eq!(brewed.status, 501);
     // Malformed: a trace begins here.
     let fields = "traceparent: 00-nonsense\r\ntracestate: a=1\r\n";
     client.with("GET /app/malformed", fields, "");
@@ -189,6 +196,16 @@ fn what_is_proxied_is_a_call_of_its_request_and_strangers_choose_nothing() {
         span.attribute("url.path") == Some("/nothing")
     });
     assert_eq!(nothing.attribute("http.response.status_code"), Some("404"));
+    let of_path = |path| one(&spans, |span| span.attribute("url.path") == Some(path));
+    let slow = of_path("/nothing/slow");
+    assert!(slow.to - slow.from >= 50_000_000, "{slow:?}");
+    let coffee = of_path("/coffee");
+    assert_eq!(coffee.name, "HTTP");
+    assert_eq!(coffee.attribute("http.request.method"), Some("_OTHER"));
+    assert_eq!(
+        coffee.attribute("http.request.method_original"),
+        Some("BREW")
+    );
 }
 
 #[test]
@@ -291,4 +308,22 @@ fn few_spans_go_together_and_who_asks_no_more_is_told_of() {
         dropped == collector.posts() as u64 && exported == came - dropped
     });
     stop(server);
+}
+
+#[test]
+fn a_collector_that_is_busy_for_a_moment_costs_no_spans() {
+    let (upstream, collector) = (Upstream::new(), Collector::new(Manners::RefusesOnce));
+    let admin = |options: &mut rhythm_server::ServerOptions| {
+        options.admin = Some(any_port());
+    };
+    let server = serve(&upstream, &toml(&collector, "100%", ""), admin, None);
+    let mut client = Client::new(server.local_addr());
+    for _ in 0..50 {
+        client.get("/plain");
+    }
+    eventually("spans are taken", || figure(&server, "exported") > 0);
+    assert_eq!(figure(&server, "dropped"), 0);
+    stop(server);
+    let spans = collector.spans();
+    assert_eq!(spans.iter().filter(|span| span.kind == 2).count(), 50);
 }

@@ -51,7 +51,7 @@ impl Times {
     }
 
     /// The same, less fine, as it is told to others; the sum is right to an eighth, too.
-    fn told(&self) -> HistogramSum {
+    pub(super) fn told(&self) -> HistogramSum {
         let (told, mut sum) = (FineTimeHistogram::default(), HistogramSum::default());
         for (bucket, count) in self.counts.iter().enumerate() {
             told.record(bound(bucket), *count);

@@ -9,6 +9,7 @@ mod orders;
 mod owners;
 mod pager;
 mod pages;
+mod panels;
 mod program;
 pub mod run;
 mod space;

@@ -1,8 +1,9 @@
-//! What a pager has counted, told over HTTP.
+//! What a pager has counted and how its donors are, told over HTTP.
 
-use super::figures::Figures;
+use super::panels::{self, Seen};
 use rhythm_net::{ListenError, ListenOptions, Listener, StartError};
 use rhythm_observe::admin::{Admin, Names, Observed, Told};
+use rhythm_observe::dashboard;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,16 +20,16 @@ pub enum NotTold {
     Start(#[from] StartError<Infallible>),
 }
 
-/// Figures as a pager left them last, for who asks.
+/// What a pager left last, for who asks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shown(Arc<Mutex<Figures>>);
+pub(super) struct Shown(Arc<Mutex<Seen>>);
 
 impl Shown {
-    pub(super) fn show(&self, figures: &Figures) {
-        *self.lock() = figures.clone();
+    pub(super) fn show(&self, seen: Seen) {
+        *self.lock() = seen;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Figures> {
+    fn lock(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -45,18 +46,18 @@ impl Shown {
 }
 
 impl Observed for Shown {
-    const PATHS: &str = "/healthz or /metrics";
+    const PATHS: &str = "/, /healthz or /metrics";
 
     fn tell(&self, path: &[u8]) -> Option<Told> {
         match path {
             b"/healthz" => Some(Told::health(None)),
             b"/metrics" => {
-                let figures = Figures::clone(&self.lock());
+                let figures = self.lock().figures.clone();
                 let encode = move |to: &mut rhythm_observe::Writer<'_>| figures.encode(to);
                 let told = rhythm_observe::encode("rhythm_venice_run", encode);
                 Some(Told::figures(told))
             }
-            _ => None,
+            _ => dashboard::tell(path, || panels::of(&self.lock())),
         }
     }
 }

@@ -88,7 +88,7 @@ impl Pager {
             self.looked = now;
             ready.store = true;
             if let Some(shown) = &self.limits.shown {
-                shown.show(&self.memory.figures);
+                shown.show(self.memory.seen(&self.limits));
             }
         }
         let spaces = self.memory.spaces.iter_mut();

@@ -37,7 +37,7 @@ use std::time::Instant;
 
 pub(super) use replica::Bytes;
 
-pub(super) use state::{Counts, Event, Gone, Keeping, Store, Whose};
+pub(super) use state::{Counts, Donor, Event, Gone, Keeping, Store, Whose};
 
 impl Store {
     /// A store at these donors, and what finds others.

@@ -5,7 +5,7 @@
 //!   of three   store 0  store 1   store 2   store 0, its second extent
 //! ```
 
-use super::store::{Bytes, Counts, Event, Gone, Store, Whose};
+use super::store::{Bytes, Counts, Donor, Event, Gone, Store, Whose};
 use super::supply::{News, Notice, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -224,6 +224,16 @@ impl Stripes {
     /// See [`Store::is_filling`].
     pub(super) fn is_filling(&self) -> bool {
         self.stores.iter().any(Store::is_filling)
+    }
+
+    /// How donors are.
+    pub(super) fn donors(&self) -> impl Iterator<Item = Donor> {
+        self.stores.iter().flat_map(Store::donors)
+    }
+
+    /// Why another is not found, where one is sought.
+    pub(super) fn not_found(&self) -> Option<&String> {
+        self.stores.iter().find_map(Store::not_found)
     }
 
     /// What happened to donors.

@@ -127,8 +127,8 @@ impl<K: Keeper> Monitor<K> {
 
     /// Whether so much could be lent to a node when those who were told to take back loans have.
     fn comes_back(&self, borrower: &NodeName, share: Share, tried: &[NodeName]) -> bool {
-        let ending = self.rat.ending(share.kind).into_iter();
-        let mut others = ending.filter(|(name, _)| *name != borrower && !tried.contains(name));
+        let mut others = (self.rat.ending(share.kind))
+            .filter(|(name, _)| *name != borrower && !tried.contains(name));
         others.any(|(name, ending)| {
             let resource = self.rrt.get(name, share.kind);
             let free = resource.map_or(0, |resource| resource.free().saturating_add(ending));

@@ -86,8 +86,9 @@ pub struct Rat {
     by_borrower: BTreeMap<NodeName, BTreeSet<LoanId>>,
     /// Those whose donors are being asked.
     granting: BTreeSet<LoanId>,
-    /// Those that are over, and whose donors have not said that they have taken them back.
-    ending: BTreeSet<LoanId>,
+    /// How much each is to have back of a kind by those that are over, and that it has not said to
+    /// have taken back. It is asked for with each request that waits.
+    ending: BTreeMap<Kind, BTreeMap<NodeName, u128>>,
 }
 
 impl Rat {
@@ -97,29 +98,41 @@ impl Rat {
         };
         enlist(&mut self.by_lender, &loan.lender);
         enlist(&mut self.by_borrower, &loan.borrower);
-        self.note(id, &loan.standing);
+        self.note(id, &loan);
         self.rows.insert(id, loan);
     }
 
     /// Enlists a loan by how it stands.
-    fn note(&mut self, id: LoanId, standing: &Standing) {
-        self.granting.remove(&id);
-        self.ending.remove(&id);
-        match standing {
+    fn note(&mut self, id: LoanId, loan: &Loan) {
+        match loan.standing {
             Standing::Granting(_) => {
                 self.granting.insert(id);
             }
             Standing::Live { .. } => {}
             Standing::Ending(_) => {
-                self.ending.insert(id);
+                let lenders = self.ending.entry(loan.share.kind).or_default();
+                *lenders.entry(loan.lender.clone()).or_default() += u128::from(loan.share.amount);
+            }
+        }
+    }
+
+    /// Strikes it from there.
+    fn forget(&mut self, id: LoanId, loan: &Loan) {
+        self.granting.remove(&id);
+        if let Standing::Ending(_) = loan.standing
+            && let Some(lenders) = self.ending.get_mut(&loan.share.kind)
+            && let Some(amount) = lenders.get_mut(&loan.lender)
+        {
+            *amount -= u128::from(loan.share.amount);
+            if *amount == 0 {
+                lenders.remove(&loan.lender);
             }
         }
     }
 
     pub(super) fn remove(&mut self, id: LoanId) -> Option<Loan> {
         let loan = self.rows.remove(&id)?;
-        self.granting.remove(&id);
-        self.ending.remove(&id);
+        self.forget(id, &loan);
         let strike = |index: &mut BTreeMap<NodeName, BTreeSet<LoanId>>, node: &NodeName| {
             if let Some(loans) = index.get_mut(node) {
                 loans.remove(&id);
@@ -134,11 +147,11 @@ impl Rat {
     }
 
     pub(super) fn set(&mut self, id: LoanId, standing: Standing) {
-        if self.rows.contains_key(&id) {
-            self.note(id, &standing);
-        }
-        if let Some(loan) = self.rows.get_mut(&id) {
+        if let Some(mut loan) = self.rows.remove(&id) {
+            self.forget(id, &loan);
             loan.standing = standing;
+            self.note(id, &loan);
+            self.rows.insert(id, loan);
         }
     }
 
@@ -194,14 +207,9 @@ impl Rat {
     }
 
     /// What of a kind nodes lend still, and are to have back.
-    pub(super) fn ending(&self, kind: Kind) -> BTreeMap<&NodeName, u64> {
-        let mut ending: BTreeMap<&NodeName, u64> = BTreeMap::new();
-        let loans = self.of(Some(&self.ending)).map(|(_, loan)| loan);
-        for loan in loans.filter(|loan| loan.share.kind == kind) {
-            let amount = ending.entry(&loan.lender).or_default();
-            *amount = amount.saturating_add(loan.share.amount);
-        }
-        ending
+    pub(super) fn ending(&self, kind: Kind) -> impl Iterator<Item = (&NodeName, u64)> {
+        let lenders = self.ending.get(&kind).into_iter().flatten();
+        lenders.map(|(name, amount)| (name, u64::try_from(*amount).unwrap_or(u64::MAX)))
     }
 
     /// How many loans there are between a node and others, either way.
@@ -228,5 +236,47 @@ impl Rat {
     ) -> impl Iterator<Item = (LoanId, &'a Loan)> {
         let ids = ids.into_iter().flatten();
         ids.filter_map(|id| self.rows.get(id).map(|loan| (*id, loan)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_come_back_is_known_of_each_lender_and_kind() {
+        let name = |name: &str| name.parse::<NodeName>().expect("a name");
+        let mut rat = Rat::default();
+        let loan = |lender: &str, share: Share| Loan {
+            lender: name(lender),
+            borrower: name("b"),
+            share,
+            since: 0,
+            standing: Standing::Live { reclaim_at: None },
+        };
+        let most = u64::MAX / 2 + 1;
+        let loans = [("x", most), ("x", most), ("x", 5), ("y", 7)];
+        for (id, (lender, bytes)) in (1..).zip(loans) {
+            rat.insert(LoanId(id), loan(lender, Share::memory(bytes)));
+        }
+        let known = |rat: &Rat| {
+            let all = rat.ending(Kind::Memory);
+            let all = all.map(|(name, amount)| (name.to_string(), amount));
+            all.collect::<Vec<_>>()
+        };
+        assert_eq!(known(&rat), []);
+        for id in 1..=4 {
+            // Told twice, it counts once.
+            rat.set(LoanId(id), Standing::Ending(Reason::GivenBack));
+            rat.set(LoanId(id), Standing::Ending(Reason::GivenBack));
+        }
+        let [x, y] = ["x", "y"].map(str::to_owned);
+        assert_eq!(known(&rat), [(x.clone(), u64::MAX), (y.clone(), 7)]);
+        rat.remove(LoanId(1));
+        assert_eq!(known(&rat), [(x, most + 5), (y.clone(), 7)]);
+        rat.remove(LoanId(2));
+        rat.remove(LoanId(3));
+        assert_eq!(known(&rat), [(y, 7)]);
+        assert_eq!(rat.ending(Kind::Fft).count(), 0);
     }
 }

@@ -108,8 +108,12 @@ fn run_within(
 }
 
 /// What a program prints until it ends; none of one that has not within a time, which is killed.
-fn output(child: Child, within: Duration) -> io::Result<Option<Output>> {
-    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+fn output(mut child: Child, within: Duration) -> io::Result<Option<Output>> {
+    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).inspect_err(|_| {
+        // Nobody would see to it: it may run on, or stay a zombie.
+        let _ = child.kill();
+        let _ = child.wait();
+    })?;
     std::thread::scope(|scope| {
         let is_killed = scope.spawn(|| {
             let is_late = !is_there_within(&process, within);

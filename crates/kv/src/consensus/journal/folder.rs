@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::mem;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -89,7 +89,12 @@ impl Folder {
         let options = options.read(true).write(true);
         let mut journal = match options.open(path.join("journal")) {
             Ok(_) if begin => return Err(FolderError::Begun(path.to_owned())),
-            Ok(journal) => journal,
+            Ok(journal) => {
+                // Who gave it its name may have been killed before that was synced.
+                let folder = File::open(path).map_err(failed)?;
+                sync_folder(&folder, &syncs).map_err(failed)?;
+                journal
+            }
             // It gets its name when the first record is in it.
             Err(error) if error.kind() == io::ErrorKind::NotFound && begin => options
                 .create(true)
@@ -127,19 +132,29 @@ impl Folder {
 }
 
 /// Makes a folder, with those above it that are not there, so that it is there when the machine was
-/// without power, too: what is in it is synced with it alone.
+/// without power, too: what is in it is synced with it alone. Whether they are new is not asked:
+/// who made them may have been killed before that.
 fn make(path: &Path, syncs: &SyncTimes) -> io::Result<()> {
-    let is_new = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
-    let new: Vec<&Path> = path.ancestors().take_while(is_new).collect();
     fs::create_dir_all(path)?;
-    for folder in new {
-        let above = folder
-            .parent()
-            .filter(|above| !above.as_os_str().is_empty());
-        let above = File::open(above.unwrap_or(Path::new(".")))?;
-        timed(syncs, || above.sync_all())?;
+    let path = fs::canonicalize(path)?;
+    let device = fs::metadata(&path)?.dev();
+    for above in path.ancestors().skip(1) {
+        if fs::metadata(above)?.dev() != device {
+            // What another file system is mounted at was not made by this.
+            break;
+        }
+        match File::open(above) {
+            // Nor does who may not look into a folder make others in it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => break,
+            above => sync_folder(&above?, syncs)?,
+        }
     }
     Ok(())
+}
+
+/// Has the names in a folder be there from now on, whatever happens.
+fn sync_folder(folder: &File, syncs: &SyncTimes) -> io::Result<()> {
+    timed(syncs, || folder.sync_all())
 }
 
 /// Records how long it takes.
@@ -178,8 +193,7 @@ impl Folder {
     /// Gives it its name.
     fn try_name(&self) -> io::Result<()> {
         fs::rename(self.path.join("journal.new"), self.path.join("journal"))?;
-        let folder = File::open(&self.path)?;
-        timed(&self.syncs, || folder.sync_all())
+        sync_folder(&File::open(&self.path)?, &self.syncs)
     }
 }
 

@@ -171,7 +171,8 @@ impl Cache {
         };
         let mut board = Dashboard::new("rhythm kv", env!("CARGO_PKG_VERSION"), state);
         if let Some(ailment) = ailment {
-            board.alarm(format!("{ailment}: see the log"));
+            let what = hangs::without_time(&ailment);
+            board.alarm(format!("{what}: see the log"));
         }
         if let Some(absence) = absence {
             board.alarm(absence);

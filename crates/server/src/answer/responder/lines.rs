@@ -179,14 +179,20 @@ impl Responder {
             answered = site.write_error(out, status, shape, date, "", |_| {});
             Body::Empty
         });
-        self.host_answered(peer, answered, now);
+        self.host_answered((peer, Some(passed.came.began)), answered, now);
     }
 
-    /// Counts an answer of the host path, and logs it with the line that was kept.
-    pub(super) fn host_answered(&mut self, peer: Client, answered: Answered, now: Time) {
+    /// Counts an answer of the host path, to who began to ask then, and logs it with the line that
+    /// was kept.
+    pub(super) fn host_answered(
+        &mut self,
+        (peer, began): (Client, Option<Time>),
+        answered: Answered,
+        now: Time,
+    ) {
         self.metrics.host_answered(answered.status);
         if self.line_origin.recorded().is_some() {
-            let line = self.hosted_now(peer, None, now).line;
+            let line = self.hosted_now(peer, began, now).line;
             if let (Some(spans), Some(line)) = (&mut self.spans, line) {
                 watch::tell_hosted(spans, &line, Some(answered.status), now);
             }

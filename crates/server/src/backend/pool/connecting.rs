@@ -58,13 +58,29 @@ impl<W: Wire> ConnectionPool<W> {
             Ok(connection) => {
                 let until = now + self.options.connect_timeout;
                 self.pipes.push(Pipe::new(connection, peer, now, until));
+                self.full_since = None;
             }
-            // Nothing is left for another here, or in the queue of its socket, where it has one of
-            // its own: no failure of the backend's, and soon over.
-            Err(ErrorKind::QuotaExceeded | ErrorKind::WouldBlock) => {
+            // Nothing is left for another here: no failure of the backend's, and soon over.
+            Err(ErrorKind::QuotaExceeded) => {
                 self.connect_pause = Some(now + CONNECT_PAUSE);
             }
+            Err(ErrorKind::WouldBlock) => self.queue_is_full(now),
             Err(why) => self.connect_failed(address_of(peer), now, why, now),
+        }
+    }
+
+    /// The queue of its socket is full, where it has one of its own. That is soon over; where it is
+    /// not, it is what an attempt is that takes too long elsewhere.
+    fn queue_is_full(&mut self, now: Time) {
+        self.connect_pause = Some(now + CONNECT_PAUSE);
+        let timeout = self.options.connect_timeout;
+        // What was seen long before tells nothing of the time since: nobody may have asked.
+        let since = self.full_since.filter(|since| now < *since + 2 * timeout);
+        let since = since.unwrap_or(now);
+        self.full_since = Some(since);
+        if now >= since + timeout {
+            self.full_since = None;
+            self.connect_failed(None, since, ErrorKind::WouldBlock, now);
         }
     }
 

@@ -124,6 +124,8 @@ pub struct ConnectionPool<W: Wire> {
     connect_failed_at: Time,
     /// Until when no other connection is opened.
     connect_pause: Option<Time>,
+    /// Since when the other side's queue was full at each attempt.
+    full_since: Option<Time>,
     /// Something has happened in this turn, so that queries may leave at its end.
     has_news: bool,
     /// No query's deadline is earlier.
@@ -169,6 +171,7 @@ impl<W: Wire> ConnectionPool<W> {
             connect_failures: 0,
             connect_failed_at: Time::ZERO,
             connect_pause: None,
+            full_since: None,
             has_news: false,
             deadline_next: Time::NEVER,
             slow_at: Time::NEVER,
@@ -540,6 +543,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
         self.peers = peers.to_vec();
         self.connect_failures = 0;
         self.connect_pause = None;
+        self.full_since = None;
         for pipe in &mut self.pipes {
             pipe.relocate(peers);
         }

@@ -170,18 +170,7 @@ impl Lists {
 
     /// A list is given, if without items.
     pub(super) fn given(&mut self, place: Place) {
-        self.way(place);
-    }
-
-    /// How the list of an item comes; `None` where a better carrier has it.
-    fn way(&mut self, place: Place) -> Option<&mut Way> {
-        let way = self.ways[usize::from(place.list)].get_or_insert_with(|| Way::begun(place));
-        if way.rank > place.rank {
-            // A better carrier has it, too.
-            *way = Way::begun(place);
-            self.items.retain(|item| item.list != place.list);
-        }
-        (way.rank == place.rank).then_some(way)
+        way(&mut self.ways, &mut self.items, place);
     }
 
     /// Takes an item, whose value `decode` appends, or says why there is none.
@@ -191,10 +180,10 @@ impl Lists {
         place: Place,
         decode: impl FnOnce(&mut Vec<u8>) -> Result<(), &'static str>,
     ) {
-        if self.way(place).is_none_or(|way| way.wrong.is_some()) {
+        let way = way(&mut self.ways, &mut self.items, place);
+        let Some(way) = way.filter(|way| way.wrong.is_none()) else {
             return;
-        }
-        let way = self.ways[usize::from(place.list)].get_or_insert_with(|| Way::begun(place));
+        };
         let most = list.max_items.saturating_mul(list.columns.len() as u32);
         let index = match place.naming {
             Naming::Numbered | Naming::Json => place.index.filter(|index| *index < list.max_items),
@@ -223,7 +212,7 @@ impl Lists {
 
     /// One of its columns is wrong in this carrier, or it is as a whole: nothing is stored of it.
     pub(super) fn refuse(&mut self, place: Place, column: Option<usize>, problem: &'static str) {
-        if let Some(way) = self.way(place) {
+        if let Some(way) = way(&mut self.ways, &mut self.items, place) {
             way.wrong.get_or_insert((column, problem));
         }
     }
@@ -271,6 +260,21 @@ impl Lists {
         }
         Ok(())
     }
+}
+
+/// How the list of an item comes; `None` where a better carrier has it.
+fn way<'w>(
+    ways: &'w mut [Option<Way>],
+    items: &mut Vec<Item>,
+    place: Place,
+) -> Option<&'w mut Way> {
+    let way = ways[usize::from(place.list)].get_or_insert_with(|| Way::begun(place));
+    if way.rank > place.rank {
+        // A better carrier has it, too.
+        *way = Way::begun(place);
+        items.retain(|item| item.list != place.list);
+    }
+    (way.rank == place.rank).then_some(way)
 }
 
 /// How many items of a list there are, in the order of columns and then of items.

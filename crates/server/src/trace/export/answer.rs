@@ -13,12 +13,17 @@ const CONTENT_BYTES_MAX: usize = 16 << 10;
 /// an answer holds nothing up.
 const CONTENT_PATIENCE: Duration = Duration::from_millis(500);
 
+/// A collector is asked again after this time, however long it wants to be left alone.
+const AFTER_MAX: Duration = Duration::from_secs(60);
+
 /// See the module's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) status: u16,
     /// Spans that it does not take, as far as it says so (OTLP's *partial success*).
     pub(super) rejected: usize,
+    /// For how long it is not to be asked again, as far as it says so, and that is not too long.
+    pub(super) after: Duration,
 }
 
 /// Reads an answer, as much of it as is there by then.
@@ -28,6 +33,7 @@ pub(super) struct Answer {
 pub(super) fn read(stream: &mut dyn Timed, mut deadline: Instant) -> io::Result<Answer> {
     let mut reader = AnswerReader::new(false, false);
     let (mut status, mut content, mut decoded) = (None, Vec::new(), Vec::new());
+    let mut after = Duration::ZERO;
     let mut bytes = [0; 2048];
     'more: while content.len() < CONTENT_BYTES_MAX {
         let came = left(deadline).and_then(|left| {
@@ -50,7 +56,12 @@ pub(super) fn read(stream: &mut dyn Timed, mut deadline: Instant) -> io::Result<
             rest = &rest[used..];
             match part {
                 Part::Head => {
-                    let came = reader.head().0.status();
+                    let (head, bytes) = reader.head();
+                    let came = head.status();
+                    let seconds = head.values(bytes, "retry-after").next();
+                    let seconds = seconds.and_then(|text| std::str::from_utf8(text).ok());
+                    let seconds = seconds.and_then(|text| text.parse().ok());
+                    after = Duration::from_secs(seconds.unwrap_or(0)).min(AFTER_MAX);
                     status = Some(came);
                     if !(200..300).contains(&came) {
                         break 'more;
@@ -65,7 +76,11 @@ pub(super) fn read(stream: &mut dyn Timed, mut deadline: Instant) -> io::Result<
     }
     let status = status.ok_or(ErrorKind::InvalidData)?;
     let rejected = rejected(&content);
-    Ok(Answer { status, rejected })
+    Ok(Answer {
+        status,
+        rejected,
+        after,
+    })
 }
 
 /// How many spans are not taken, as an answer's content says: a number of 64 bits, which OTLP has
@@ -120,6 +135,20 @@ mod tests {
             let answer = format!("HTTP/1.1 200 OK\r\n{answer}");
             let read = read_from(&answer, stays).expect("an answer");
             assert_eq!((read.status, read.rejected), (200, 7), "{answer}");
+        }
+    }
+
+    #[test]
+    fn who_wants_to_be_asked_later_is() {
+        for (said, seconds) in [("", 0), ("7", 7), ("3600", 60), ("soon", 0), ("-1", 0)] {
+            let field = match said {
+                "" => String::new(),
+                _ => format!("Retry-After: {said}\r\n"),
+            };
+            let answer = format!("HTTP/1.1 503 Busy\r\n{field}Content-Length: 0\r\n\r\n");
+            let read = read_from(&answer, true).expect("an answer");
+            assert_eq!(read.status, 503);
+            assert_eq!(read.after, Duration::from_secs(seconds), "{said}");
         }
     }
 

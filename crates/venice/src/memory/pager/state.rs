@@ -4,6 +4,7 @@ use crate::memory::figures::Figures;
 use crate::memory::observed::Shown;
 use crate::memory::orders::ORDER_PAGES;
 use crate::memory::pages::{Content, NO_SLOT, Slots, State};
+use crate::memory::panels::Seen;
 use crate::memory::space::{Library, Space};
 use crate::memory::store::{Bytes, Event as Stored, Whose};
 use crate::memory::stripes::Stripes;
@@ -60,6 +61,22 @@ pub(super) struct Memory {
     pub(super) again: Vec<(Whose, u64, Box<Bytes>)>,
     pub(super) figures: Figures,
     pub(super) limit: usize,
+}
+
+impl Memory {
+    /// What is told of it.
+    pub(super) fn seen(&self, limits: &Limits) -> Seen {
+        Seen {
+            figures: self.figures.clone(),
+            processes: self.spaces.len(),
+            here: self.spaces.values().map(|space| space.resident).sum(),
+            local: limits.local,
+            away: self.slots.used(),
+            remote: limits.remote,
+            donors: self.store.donors().collect(),
+            not_found: self.store.not_found().cloned(),
+        }
+    }
 }
 
 /// A child that says that it is there.

@@ -20,6 +20,14 @@ impl Store {
         self.keeping.copies.saturating_sub(staying)
     }
 
+    /// Why another donor is not found, where one is lacking.
+    pub(in crate::memory) fn not_found(&self) -> Option<&String> {
+        self.seeking
+            .not_found
+            .as_ref()
+            .filter(|_| self.lacking() > 0)
+    }
+
     /// Has another donor sought where there are too few.
     pub(super) fn seek(&mut self, now: Instant) {
         if self.lacking() == 0 || self.seeking.is_asked || self.seeking.again_at > now {

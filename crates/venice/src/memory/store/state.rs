@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Memory that a program cannot do without is gone.
@@ -50,6 +50,9 @@ pub(in crate::memory) enum Event {
     Page(u64, Whose, Box<Bytes>),
 }
 
+/// Who has said nothing for so long, and owes answers, is told to be silent.
+const SILENT: Duration = Duration::from_secs(2);
+
 /// What happened to donors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::memory) struct Counts {
@@ -59,6 +62,19 @@ pub(in crate::memory) struct Counts {
     pub(in crate::memory) moved: u64,
     /// Pages that were copied from one donor to another.
     pub(in crate::memory) copied: u64,
+}
+
+/// How a donor of a store is.
+#[derive(Clone, Debug)]
+pub(in crate::memory) struct Donor {
+    pub(in crate::memory) donor: SocketAddr,
+    pub(in crate::memory) loan: LoanId,
+    /// In a few words; and whether it is as it should be.
+    pub(in crate::memory) state: &'static str,
+    pub(in crate::memory) is_well: bool,
+    /// Requests that it has not answered, and for how long it has said nothing, if there are some.
+    pub(in crate::memory) waiting: usize,
+    pub(in crate::memory) silence: Option<Duration>,
 }
 
 /// How a store keeps what it has.
@@ -109,6 +125,35 @@ pub(in crate::memory) struct Store {
 }
 
 impl Store {
+    /// How its donors are.
+    pub(in crate::memory) fn donors(&self) -> impl Iterator<Item = Donor> {
+        self.replicas.iter().map(|replica| {
+            let (donor, loan) = replica.borrower.names();
+            let waiting = replica.borrower.waiting();
+            let silence = (waiting > 0).then(|| replica.borrower.silence());
+            let is_silent = silence.is_some_and(|silence| silence >= SILENT);
+            let (state, is_well) = match replica {
+                Replica {
+                    broken: Some(_), ..
+                } => ("its loan is over", false),
+                Replica {
+                    leaves: Some(_), ..
+                } => ("wants its memory back", false),
+                _ if is_silent => ("does not answer", false),
+                Replica { fill: Some(_), .. } => ("is being filled", true),
+                _ => ("has all", true),
+            };
+            Donor {
+                donor,
+                loan,
+                state,
+                is_well,
+                waiting,
+                silence,
+            }
+        })
+    }
+
     /// The bits of all replicas.
     pub(super) fn all(&self) -> u8 {
         self.replicas.iter().fold(0, |all, it| all | it.bit)

@@ -315,3 +315,44 @@ fn a_backend_that_is_elsewhere_is_asked_there_and_its_old_connections_end_with_t
     let left = world.port.connections.values().map(|one| one.address);
     assert!(left.eq(["10.0.0.4:81".parse().unwrap(); 2]));
 }
+
+#[test]
+fn a_queue_that_is_full_for_a_moment_is_no_failure_and_one_that_stays_so_is() {
+    let mut world = World::new(PoolOptions {
+        timeout: 1000 * MS,
+        ..options()
+    });
+    world.port.queue_is_full = true;
+    let wait = |world: &mut World, key| {
+        world.submit(key..key + 1, false);
+        world.pass(25 * MS);
+    };
+    // Others come meanwhile, who try it as well.
+    (0..2).for_each(|key| wait(&mut world, key));
+    world.port.queue_is_full = false;
+    world.pass(100 * MS);
+    let id = world.newest();
+    world.connected(id);
+    while world.serve(id, 99, answer_ok) > 0 {}
+    world.pass(100 * MS);
+    assert!(!world.backend.counts().circuit_open && world.port.connections.is_empty());
+    // Nobody asks for long, and then it hangs.
+    world.pass(1000 * MS);
+    world.port.queue_is_full = true;
+    (10..12).for_each(|key| wait(&mut world, key));
+    assert!(!world.is_told(10));
+    let mut keys = 12..99;
+    while !world.backend.counts().circuit_open {
+        wait(&mut world, keys.next().expect("it opens"));
+    }
+    world.assert_failed(10..11, LaneError::BackendFailed);
+    world.submit(100..101, false);
+    world.assert_failed(100..101, LaneError::BackendRefused);
+    // It is tried, and found well.
+    world.port.queue_is_full = false;
+    world.pass(200 * MS);
+    let id = world.newest();
+    world.connected(id);
+    world.pass(40 * MS);
+    assert!(!world.backend.counts().circuit_open);
+}
