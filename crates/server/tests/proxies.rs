@@ -676,7 +676,7 @@ fn a_unix_socket_whose_queue_is_full_is_there_as_long_as_it_answers() {
     // It takes one connection, and no other.
     let app = spawn(move || {
         let (stream, _) = listener.accept().expect("one that asks");
-        answer(OwnedFd::from(stream).into(), &AtomicUsize::new(0));
+        answer(OwnedFd::from(stream).into(), &Default::default());
         listener
     });
     assert_eq!(client(&server).get("/").status, 200);
