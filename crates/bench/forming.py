@@ -6,7 +6,7 @@ the second by users who arrive whether or not it keeps up. What requests waited 
 their cohorts are the server's own figures, its CPU time that of all its threads. What requests
 cost, which the simulation is told, are figures of this machine, taken as docs/scale.md says: CPU a
 page at the lowest rate and at the highest, by the policy that waits for nobody. The simulation has
-the mix that came. Its rows stand in docs/scale.md, *Beside the running server*.
+the mix that came. docs/scale.md, *Beside the running server*, says what such rows tell.
 """
 
 import argparse

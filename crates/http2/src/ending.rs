@@ -85,7 +85,7 @@ impl<H: Handler> Multiplexed<H> {
             if carrier.drive(port, id, now) == Some(Over::Gone) {
                 self.end(port, id, Over::Gone);
             } else {
-                self.end_at_once(port, id);
+                self.end_at_once(port, id, |port, id| port.abort(id));
             }
         }
     }

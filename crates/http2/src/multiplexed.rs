@@ -119,7 +119,13 @@ impl<H: Handler> Multiplexed<H> {
     }
 
     /// Says a carrier's last word and ends it: who does not take that at once is not waited for.
-    pub(crate) fn end_at_once(&mut self, port: &mut dyn Port, id: ConnectionId) {
+    /// `leave` has the port end it then: what left before, the port may still have.
+    pub(crate) fn end_at_once(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        leave: fn(&mut dyn Port, ConnectionId),
+    ) {
         let now = self.state.now;
         let Some(carrier) = self.state.carrier(id) else {
             return;
@@ -128,7 +134,7 @@ impl<H: Handler> Multiplexed<H> {
         let over = match carrier.drive(port, id, now) {
             Some(Over::Gone) => Over::Gone,
             _ if carrier.is_blocked() => {
-                port.abort(id);
+                leave(port, id);
                 Over::Gone
             }
             _ => Over::Ended,
@@ -219,7 +225,8 @@ impl<H: Handler> Handler for Multiplexed<H> {
         self.state.now = now;
         // Whoever has no request under way can be missed, whatever he speaks.
         if let Some(id) = self.state.longest_idle() {
-            self.end_at_once(port, id);
+            // All that was answered has left, and is on its way.
+            self.end_at_once(port, id, |port, id| port.close(id));
         }
         self.handle(port, now, |handler, port| handler.crowded(port, now));
     }

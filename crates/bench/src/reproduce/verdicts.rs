@@ -139,15 +139,18 @@ pub(super) fn estimate<'a>(
     row: &str,
     column: usize,
 ) -> Option<Estimate> {
-    let is_row = |name: &str| {
+    let goes_on = |name: &str| {
         let rest = name.strip_prefix(row);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
+        rest.is_some_and(|rest| rest.starts_with(','))
     };
     tables
         .rev()
         .filter(|table| table.number == number)
         .find_map(|table| {
-            let row = table.rows.iter().find(|row| is_row(&row.name))?;
+            // One that is called so, before those that say more.
+            let mut rows = table.rows.iter();
+            let named = rows.find(|of| of.name == row);
+            let row = named.or_else(|| table.rows.iter().find(|of| goes_on(&of.name)))?;
             match row.cells.get(column)? {
                 Cell::Number { ours, .. } => *ours,
                 Cell::Word { .. } => None,
@@ -308,6 +311,18 @@ mod tests {
             "| section 1 | more is more | at least 1 | 2.00 | holds |\n\
              | section 1 | more is more | at most 0.5 | - | not comparable |\n"
         ));
+    }
+
+    #[test]
+    fn a_row_is_the_one_of_that_name_before_those_that_say_more() {
+        let mut section = Section::new("I", "", &[column("R", Measured)]);
+        for (name, figure) in [("RPO, b = 100", 1.0), ("RPO", 2.0), ("S(0), late", 3.0)] {
+            section.row(name, vec![ours(figure)]);
+        }
+        let found = |row| figure([&section.table].into_iter(), "I", row, 0);
+        assert_eq!(found("RPO"), Some(2.0));
+        assert_eq!(found("S(0)"), Some(3.0));
+        assert_eq!(found("S(1)"), None);
     }
 
     #[test]

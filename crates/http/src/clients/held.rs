@@ -22,6 +22,7 @@
 
 use crate::clients::connection::{Connection, Promise, Waiting};
 use rhythm_net::Time;
+use smallvec::SmallVec;
 
 /// What all connections of a thread hold. Each has its part noted in it ([`Connection::held`]).
 #[derive(Debug)]
@@ -78,6 +79,10 @@ impl Held {
         let is_its = |promise: &Promise| promise.ordinal == ordinal;
         if let Some(at) = connection.promises.iter().position(is_its) {
             self.promised -= connection.promises.remove(at).bytes;
+            if connection.promises.is_empty() {
+                // With the memory that many took.
+                connection.promises = SmallVec::new();
+            }
         }
     }
 

@@ -2,9 +2,10 @@
 
 use super::against::{Against, print_changes};
 use super::{origin, progress};
+use crate::exits::wrong;
 use crate::machine;
 use crate::output::{complain, print_line};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use rhythm_bench::reproduce::{self, ReproduceOptions};
 use rhythm_engine::settings::duration;
 use std::env;
@@ -67,7 +68,8 @@ pub(super) struct Kv {
 pub(super) fn run(args: Kv) -> Result<ExitCode> {
     let (duration, slices) = if args.quick { QUICK } else { FULL };
     if args.schemes && args.against.against.is_some() {
-        bail!("--against is for the poster's charts: --schemes has no verdicts");
+        let why = "--against is for the poster's charts: --schemes has no verdicts";
+        return Err(wrong(why).into());
     }
     let earlier = args.against.read()?;
     let program = env::current_exe().context("cannot find the rhythm program")?;

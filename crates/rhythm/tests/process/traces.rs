@@ -144,7 +144,6 @@ fn spans_go_over_tls_to_whom_an_authority_vouches_for_and_to_nobody_else() {
                 let line = server.said("spans of traces cannot be exported");
                 let cause = line["fields"]["cause"].as_str().unwrap_or_default();
                 assert!(cause.contains(why), "{cause}");
-                assert!(figure(&server, "dropped") > 0);
                 assert_eq!(figure(&server, "exported"), 0);
                 assert_eq!(collector.spans.load(Ordering::Relaxed), 0);
             }

@@ -83,6 +83,8 @@ pub(super) struct Exchange {
     pub(super) began: Time,
     /// Until when it waits for a connection, once it does.
     pub(super) waits_until: Option<Time>,
+    /// When it first waited for one that refuses connections: it may do so again and again.
+    pub(super) refused_at: Option<Time>,
     until: Time,
     timer: Option<Timer>,
 }
@@ -145,6 +147,7 @@ impl Exchange {
             reader: AnswerReader::new(asked.shape.head_only, is_upgrade),
             began: now,
             waits_until: None,
+            refused_at: None,
             until: Time::NEVER,
             timer: None,
         }

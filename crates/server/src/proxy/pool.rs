@@ -187,6 +187,13 @@ impl Proxies {
         if !route.may_wait(who, index, exchange.waits_until.is_some()) {
             return self.fail(answers, slot, cause);
         }
+        // However often one of them takes connections meanwhile, and then no more.
+        let settings = route.settings();
+        let most = settings.wait_timeout.max(settings.restart_timeout);
+        let until = until.min(*exchange.refused_at.get_or_insert(now) + most);
+        if until <= now {
+            return self.fail(answers, slot, cause);
+        }
         (exchange.phase, exchange.upstream) = (Phase::Waiting, index);
         exchange.tried &= !refused;
         exchange.waits_until = Some(until);

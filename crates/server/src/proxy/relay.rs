@@ -113,7 +113,7 @@ impl Proxies {
         };
         exchange.phase = Phase::Asked;
         // Where it is to be sent again, it waits anew.
-        (exchange.waits_until, exchange.refused) = (None, None);
+        (exchange.waits_until, exchange.refused, exchange.refused_at) = (None, None, None);
         if let Some(route) = self.routes.get_mut(&exchange.route) {
             let upstream = &route.upstreams[exchange.upstream];
             upstream.metrics.requests.add(1);

@@ -147,9 +147,9 @@ impl Span {
         let (method, target) = (words.next(), words.next());
         if let (Some(method), Some(target)) = (method, target) {
             let text = String::from_utf8_lossy(method);
-            match Method::named(method) {
-                Some(_) => self.text("http.request.method", &text),
-                None => {
+            match is_known(method) {
+                true => self.text("http.request.method", &text),
+                false => {
                     self.text("http.request.method", "_OTHER");
                     self.text("http.request.method_original", &text);
                 }
@@ -178,10 +178,15 @@ impl Span {
 /// Clients do not make names up, since who counts by them would count without bound.
 pub(crate) fn method_name(line: &[u8]) -> Cow<'_, str> {
     let word = line.split(|byte| *byte == b' ').next().unwrap_or_default();
-    match Method::named(word) {
-        Some(_) => String::from_utf8_lossy(word),
-        None => "HTTP".into(),
+    match is_known(word) {
+        true => String::from_utf8_lossy(word),
+        false => "HTTP".into(),
     }
+}
+
+/// Whether it is a method of HTTP (RFC 9110, section 9.3), one that is refused here among them.
+fn is_known(method: &[u8]) -> bool {
+    Method::named(method).is_some() || method == b"CONNECT"
 }
 
 /// The path of a target, which may be a whole URL (RFC 9112, section 3.2.2).

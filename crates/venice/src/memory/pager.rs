@@ -46,6 +46,9 @@ const FILLING: Timespec = Timespec {
     tv_nsec: 10_000_000,
 };
 
+/// How long it is waited for word of why memory is gone, when all that is left is to say so.
+const WHY_HEARD: Duration = Duration::from_millis(500);
+
 /// How often it looks after what tells nothing: a donor that is silent, a child without a helper.
 const LOOKED: Duration = Duration::from_millis(900);
 
@@ -59,7 +62,7 @@ impl Pager {
         while self.program.is_some() || !self.memory.spaces.is_empty() {
             let now = Instant::now();
             if let Err(mut gone) = self.turn() {
-                self.memory.store.hear_why(&mut gone);
+                self.memory.store.hear_why(&mut gone, WHY_HEARD);
                 self.end_all(&format!(
                     "rhythm venice: memory of this program is lost, with {gone}\n"
                 ));

@@ -17,9 +17,6 @@ use std::time::{Duration, Instant};
 /// Slots that lie together, a mebibyte: free ones are given back in runs.
 const EXTENT: u32 = 256;
 
-/// How long it is waited for word of why memory is gone, when all that is left is to say so.
-const WHY_HEARD: Duration = Duration::from_millis(500);
-
 /// How many notices are kept of loans that no store has; the last ones.
 const EARLY_MAX: usize = 64;
 
@@ -177,8 +174,8 @@ impl Stripes {
 
     /// Hears for a moment why what is gone is gone: a donor's end may be seen before who looks
     /// after its loan has told of it.
-    pub(super) fn hear_why(&self, gone: &mut Gone) {
-        let until = Instant::now() + WHY_HEARD;
+    pub(super) fn hear_why(&self, gone: &mut Gone, patience: Duration) {
+        let until = Instant::now() + patience;
         while gone.why.is_none() {
             let left = until.saturating_duration_since(Instant::now());
             let left = Timespec::try_from(left).unwrap_or_default();
@@ -341,7 +338,7 @@ mod tests {
             lost: Lost::Closed,
             why: None,
         };
-        stripes.hear_why(&mut gone);
+        stripes.hear_why(&mut gone, Duration::ZERO);
         assert_eq!(gone.why, None, "nobody says why");
         let later = std::thread::spawn(move || {
             let broken = |loan, why: &str| Notice::Broken {
@@ -352,7 +349,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
             notices.tell(broken(2, "its own"));
         });
-        stripes.hear_why(&mut gone);
+        stripes.hear_why(&mut gone, Duration::from_secs(60));
         later.join().expect("it ends");
         assert_eq!(gone.why.as_deref(), Some("its own"));
     }

@@ -26,7 +26,8 @@ const SEED: u64 = 1;
 
 /// What is simulated of a layout at a rate.
 fn settings(of: &CohortTimes, rate: f64, delay: Duration, requests: usize) -> Settings {
-    let seconds = |seconds: f64| Duration::from_secs_f64(seconds.max(0.0));
+    // A report may say anything.
+    let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or_default();
     let full = of.each + of.lanes as f64 * of.per_request;
     let pages: Vec<f64> = paper::PAGES.iter().map(|page| page.percent).collect();
     Settings {
@@ -75,6 +76,10 @@ pub(super) fn latency(
     let delay = site.service().config.cohort.delay;
     let requests = options.effort.arrivals * REQUESTS;
     let layouts = report.cohort_times();
+    if layouts.is_empty() {
+        // A report of something else of the card.
+        return Ok(super::gpu::absent(NUMBER, TITLE));
+    }
     let mut late = Vec::new();
     for of in &layouts {
         let shares = LOADS.map(|load| of.requests_per_s * load);
