@@ -187,7 +187,7 @@ fn the_emulation_is_a_device() {
         "--device",
         "cuda-emulated",
     ];
-    let said = complaint(&[&bench[..], &["--gpu", "0"]].concat(), 1);
+    let said = complaint(&[&bench[..], &["--gpu", "0"]].concat(), 2);
     assert!(said.contains("--gpu is for --device cuda;"), "{said}");
 }
 
