@@ -6,6 +6,7 @@
 
 use super::error::ReproduceError;
 use super::files::read;
+use super::section::{Section, value};
 use rhythm_rpo::report::{Cell, Estimate, Table};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -121,9 +122,34 @@ impl Claim {
     }
 }
 
-/// Ours of the last table of this number that has it, in the first row of this name: all of it, or
-/// what stands before a comma.
-pub(super) fn figure<'a>(
+/// Sections, of which figures are asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'a>(pub(super) &'a [Section]);
+
+impl<'a> Found<'a> {
+    /// See [`figure`].
+    pub(super) fn at(self, number: &str, row: &str, column: usize) -> Option<f64> {
+        figure(self.0.iter().map(|of| &of.table), number, row, column)
+    }
+
+    /// One row's in times of another's.
+    pub(super) fn ratio(self, number: &str, [one, other]: [&str; 2], column: usize) -> Option<f64> {
+        times(self.at(number, one, column), self.at(number, other, column))
+    }
+
+    /// The figures of a column, of the last section of this number that has any.
+    pub(super) fn all(self, number: &str, column: usize) -> Vec<(&'a str, f64)> {
+        let mut sections = self.0.iter().rev();
+        let section = sections.find(|of| of.table.number == number && !of.table.rows.is_empty());
+        let rows = section.iter().flat_map(|of| &of.table.rows);
+        rows.filter_map(|row| Some((row.name.as_str(), value(row.cells.get(column)?)?)))
+            .collect()
+    }
+}
+
+/// Ours of the last table of this number that has it, in the row of this name; where none is
+/// called so alone, in the first whose name it is as far as a comma.
+fn figure<'a>(
     tables: impl DoubleEndedIterator<Item = &'a Table>,
     number: &str,
     row: &str,
@@ -276,7 +302,7 @@ impl Verdicts {
 
 #[cfg(test)]
 mod tests {
-    use super::super::section::{Section, column, ours};
+    use super::super::section::{column, ours};
     use super::*;
     use rhythm_rpo::report::Kind::Measured;
 

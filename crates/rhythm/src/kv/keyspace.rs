@@ -3,8 +3,7 @@
 use super::nodes::{Node, Text, check_backbone, check_name, check_reach, nodes, place};
 use super::values;
 use super::verdict::verdict;
-use crate::exits::FORGOTTEN;
-use crate::exits::wrong;
+use crate::exits::{FORGOTTEN, wrong};
 use crate::{logs, output};
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_engine::settings::LogFormat;

@@ -5,7 +5,7 @@ use super::{origin, progress};
 use crate::exits::wrong;
 use crate::machine;
 use crate::output::{complain, print_line};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rhythm_bench::reproduce::{self, ReproduceOptions};
 use rhythm_engine::settings::duration;
 use std::env;
@@ -68,8 +68,9 @@ pub(super) struct Kv {
 pub(super) fn run(args: Kv) -> Result<ExitCode> {
     let (duration, slices) = if args.quick { QUICK } else { FULL };
     if args.schemes && args.against.against.is_some() {
-        let why = "--against is for the poster's charts: --schemes has no verdicts";
-        return Err(wrong(why).into());
+        bail!(wrong(
+            "--against is for the poster's charts: --schemes has no verdicts"
+        ));
     }
     let earlier = args.against.read()?;
     let program = env::current_exe().context("cannot find the rhythm program")?;

@@ -5,6 +5,7 @@ use crate::limits::options::ServerOptions;
 use crate::observe::metrics::{Bounds, Metrics};
 use crate::site::Sites;
 use rhythm_observe::dashboard::Dashboard;
+use rhythm_observe::hangs;
 use std::borrow::Cow;
 
 /// A page server, as the dashboard sees it.
@@ -29,8 +30,7 @@ pub(super) fn of(server: &Shown<'_>) -> Dashboard {
     };
     let mut board = Dashboard::new("rhythm serve", env!("CARGO_PKG_VERSION"), state);
     if let Some(ailment) = &server.ailment {
-        // Without what changes each second: it is read out whenever it changes.
-        let what = ailment.split(": ").next().unwrap_or(ailment);
+        let what = hangs::without_time(ailment);
         board.alarm(format!("{what}: see the log"));
     }
     let memory = Memory::of_sites(server.sites, server.options);

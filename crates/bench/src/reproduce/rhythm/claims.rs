@@ -4,7 +4,7 @@
 use super::{executed, formed, paper};
 use crate::reproduce::section::{Section, value};
 use crate::reproduce::verdicts::Bound::{AtLeast, AtMost};
-use crate::reproduce::verdicts::{COUNTED, Claim, NOISE, figure, times};
+use crate::reproduce::verdicts::{COUNTED, Claim, Found, NOISE, times};
 use rhythm_rpo::report::Cell;
 
 /// "Nearly linear speedup" is so many percent of ideal at least.
@@ -26,40 +26,16 @@ const PER_DYNAMIC_JOULE: usize = 4;
 const LATENCY: usize = 5;
 const P99: usize = 6;
 
-/// Sections, of which figures are asked for.
-#[derive(Clone, Copy)]
-struct Found<'a>(&'a [Section]);
-
-impl<'a> Found<'a> {
-    fn at(self, number: &str, row: &str, column: usize) -> Option<f64> {
-        figure(self.0.iter().map(|of| &of.table), number, row, column)
-    }
-
-    /// One row's in times of another's.
-    fn ratio(self, number: &str, [one, other]: [&str; 2], column: usize) -> Option<f64> {
-        times(self.at(number, one, column), self.at(number, other, column))
-    }
-
-    /// The figures of a column, of the last section of this number that has any.
-    fn all(self, number: &str, column: usize) -> Vec<(&'a str, f64)> {
-        let mut sections = self.0.iter().rev();
-        let section = sections.find(|of| of.table.number == number && !of.table.rows.is_empty());
-        let rows = section.iter().flat_map(|of| &of.table.rows);
-        rows.filter_map(|row| Some((row.name.as_str(), value(row.cells.get(column)?)?)))
-            .collect()
-    }
-
-    /// Both figures of a column's rows that have the paper's and ours, of its pages alone.
-    fn both(self, number: &str, column: usize) -> Vec<(f64, f64)> {
-        let sections = self.0.iter().filter(|of| of.table.number == number);
-        let rows = sections.flat_map(|of| &of.table.rows);
-        let pages = rows.filter(|row| is_page(&row.name));
-        let both = pages.filter_map(|row| match row.cells.get(column)? {
-            cell @ Cell::Number { paper, .. } => paper.zip(value(cell)),
-            Cell::Word { .. } => None,
-        });
-        both.collect()
-    }
+/// Both figures of a column's rows that have the paper's and ours, of its pages alone.
+fn both(found: Found<'_>, number: &str, column: usize) -> Vec<(f64, f64)> {
+    let sections = found.0.iter().filter(|of| of.table.number == number);
+    let rows = sections.flat_map(|of| &of.table.rows);
+    let pages = rows.filter(|row| is_page(&row.name));
+    let both = pages.filter_map(|row| match row.cells.get(column)? {
+        cell @ Cell::Number { paper, .. } => paper.zip(value(cell)),
+        Cell::Word { .. } => None,
+    });
+    both.collect()
 }
 
 fn is_page(name: &str) -> bool {
@@ -93,7 +69,7 @@ fn similarity(found: Found<'_>) -> Vec<Claim> {
 
 /// What cohorts are worth on a processor, and what pages cost beside each other.
 fn processors(found: Found<'_>) -> Vec<Claim> {
-    let order = |number| rank_correlation(&found.both(number, 0));
+    let order = |number| rank_correlation(&both(found, number, 0));
     let [scalar, host] = ["scalar", "host"].map(|of| format!("this CPU, {of}, 1 worker"));
     let alone = [host.as_str(), scalar.as_str()];
     let buffers = found.all("Figure 10, CPU", 2);

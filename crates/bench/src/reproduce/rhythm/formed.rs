@@ -76,10 +76,10 @@ pub(super) fn latency(
     let delay = site.service().config.cohort.delay;
     let requests = options.effort.arrivals * REQUESTS;
     let layouts = report.cohort_times();
-    if layouts.is_empty() {
+    let Some(lanes) = layouts.first().map(|of| of.lanes) else {
         // A report of something else of the card.
         return Ok(super::gpu::absent(NUMBER, TITLE));
-    }
+    };
     let mut late = Vec::new();
     for of in &layouts {
         let shares = LOADS.map(|load| of.requests_per_s * load);
@@ -114,10 +114,7 @@ pub(super) fn latency(
         cells.resize_with(section.table.columns.len(), || ours(None));
         section.row(titan.name, cells);
     }
-    let (lanes, ms) = (
-        layouts.first().map_or(0, |of| of.lanes),
-        delay.as_secs_f64() * 1e3,
-    );
+    let ms = delay.as_secs_f64() * 1e3;
     section.note(format!(
         "Simulated: requests of the paper's mix arrive at random (Poisson) and form cohorts of \
          {lanes} of a page each, launched when full or after {ms} ms (`fixed`, the paper's \

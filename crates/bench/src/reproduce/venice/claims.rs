@@ -1,9 +1,9 @@
 //! What the paper says that a run decides.
 
 use super::paper;
-use crate::reproduce::section::{Section, value};
+use crate::reproduce::section::Section;
 use crate::reproduce::verdicts::Bound::{AtLeast, AtMost};
-use crate::reproduce::verdicts::{Claim, NOISE, figure, times};
+use crate::reproduce::verdicts::{Claim, Found, NOISE, times};
 
 /// What a donor's work loses is "negligible": it takes so many times as long at most.
 const NEGLIGIBLE: f64 = 1.1;
@@ -13,18 +13,11 @@ const ALMOST_LINEAR: f64 = 1.5;
 
 /// The claims, in the paper's order.
 pub(super) fn of(sections: &[Section]) -> Vec<Claim> {
-    let at = |number: &str, row: &str, column| {
-        figure(sections.iter().map(|of| &of.table), number, row, column)
-    };
-    let column = |number: &str, column: usize| -> Vec<f64> {
-        let section = sections.iter().rev().find(|of| of.table.number == number);
-        let rows = section.iter().flat_map(|of| &of.table.rows);
-        rows.filter_map(|row| value(row.cells.get(column)?))
-            .collect()
-    };
-    let most = |number: &str, of| column(number, of).into_iter().reduce(f64::max);
+    let found = Found(sections);
+    let column = |number, of| found.all(number, of).into_iter().map(|(_, value)| value);
+    let most = |number, of| column(number, of).reduce(f64::max);
     let claim = |at, says: &str, figure, bound| Claim::new(at, says, figure, bound, NOISE);
-    let cache = column("Figure 14", 2);
+    let cache: Vec<f64> = column("Figure 14", 2).collect();
     vec![
         claim(
             "section 4.1, Figure 3",
@@ -35,16 +28,13 @@ pub(super) fn of(sections: &[Section]) -> Vec<Claim> {
         claim(
             "section 4.2.1, Figure 5",
             "on the chip is faster than off it: PageRank by CRMA",
-            times(
-                at("Figure 5", "CRMA, on-chip", 0),
-                at("Figure 5", "CRMA, off-chip", 0),
-            ),
+            found.ratio("Figure 5", ["CRMA, on-chip", "CRMA, off-chip"], 0),
             AtLeast(1.0),
         ),
         claim(
             "section 4.2.2, Figure 6",
             "a router makes CRMA slower by 20 %: PageRank",
-            at("Figure 6", "CRMA", 0),
+            found.at("Figure 6", "CRMA", 0),
             AtLeast(paper::ROUTER_SLOWER),
         ),
         claim(
@@ -57,7 +47,7 @@ pub(super) fn of(sections: &[Section]) -> Vec<Claim> {
         claim(
             "section 7.1",
             "a donor's work hardly suffers: times as long as without",
-            at("Figure 14, donor", "redis's memory is lent", 1),
+            found.at("Figure 14, donor", "redis's memory is lent", 1),
             AtMost(NEGLIGIBLE),
         ),
         claim(
@@ -69,18 +59,15 @@ pub(super) fn of(sections: &[Section]) -> Vec<Claim> {
         claim(
             "section 7.1, Figure 16a",
             "performance improves almost linearly with accelerators: two of a donor, times one",
-            times(
-                at("Figure 16a", "2 remote", 0),
-                at("Figure 16a", "1 remote", 0),
-            ),
+            found.ratio("Figure 16a", ["2 remote", "1 remote"], 0),
             AtLeast(ALMOST_LINEAR),
         ),
         claim(
             "section 7.1, Figure 16b",
             "packets of 256 bytes use more of three remote NICs than those of 4, times",
             times(
-                at("Figure 16b", "3 remote", 1),
-                at("Figure 16b", "3 remote", 0),
+                found.at("Figure 16b", "3 remote", 1),
+                found.at("Figure 16b", "3 remote", 0),
             ),
             AtLeast(1.0),
         ),
