@@ -148,9 +148,6 @@ fn is_dead(pid: &str) -> bool {
     state.is_some_and(|state| state.starts_with('Z'))
 }
 
-/// What was asked and not answered is told as this.
-const LATE: &str = "no answer in time";
-
 #[test]
 fn schemes_are_compared_and_what_is_confirmed_outlives_a_node() {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reproduced-schemes");
@@ -163,7 +160,8 @@ fn schemes_are_compared_and_what_is_confirmed_outlives_a_node() {
         .expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr);
     let read = |name: &str| fs::read_to_string(out.join(name)).expect("it is there");
-    let told = read("schemes.md");
+    // What a scheme promises to keep is kept, or it fails.
+    assert!(output.status.success(), "{said}\n{}", read("schemes.md"));
     for chart in ["schemes-times.svg", "schemes-rates.svg"] {
         assert!(read(chart).starts_with("<svg"), "{chart}");
         assert!(read("schemes.md").contains(&format!("({chart})")));
@@ -175,29 +173,8 @@ fn schemes_are_compared_and_what_is_confirmed_outlives_a_node() {
         schemes.iter().find(is).expect("it is there")
     };
     let figure = |of: &serde_json::Value, name: &str| of[name].as_f64().expect("a number");
-    let mut all_answer = true;
     for scheme in schemes {
-        // What a scheme promises to keep is kept, and nothing else is found. On a processor that
-        // eighteen nodes share with other tests most of a keyspace's may be out of reach for
-        // seconds, as their disks are: they say so, and what they confirm they have.
-        let faults = scheme["faults"].as_object().expect("by kind");
-        let is_refusal = |kind: &String| kind.contains("are out of reach") || kind == LATE;
-        let may_refuse = scheme["scheme"] == "keyspace";
-        assert!(
-            faults.keys().all(|kind| may_refuse && is_refusal(kind)),
-            "{said}\n{told}"
-        );
-        let lost = &scheme["deaths"][0]["lost"];
-        assert!(
-            scheme["replicate"] == "async" || lost == 0,
-            "{said}\n{told}"
-        );
-        all_answer &= faults.is_empty();
-        let (one, deep) = (
-            figure(scheme, "operations_per_s"),
-            figure(scheme, "deep_operations_per_s"),
-        );
-        assert!(one > 0.0 || deep > 0.0 && !faults.is_empty(), "{scheme}");
+        assert!(figure(scheme, "operations_per_s") > 0.0, "{scheme}");
         assert!(
             scheme["deaths"].as_array().map(Vec::len) == Some(1),
             "{scheme}"
@@ -206,7 +183,6 @@ fn schemes_are_compared_and_what_is_confirmed_outlives_a_node() {
         // missed, as servers tell their figures ten times a second.
         assert!(figure(scheme, "bytes_per_write") > 512.0, "{scheme}");
     }
-    assert_eq!(output.status.success(), all_answer, "{said}\n{told}");
     // Who asks a key's own node asks no other; and whoever has a copy answers.
     for scheme in [of("ring", "acked"), of("primary", "acked")] {
         assert!(figure(scheme, "bytes_per_read") < 100.0, "{scheme}");

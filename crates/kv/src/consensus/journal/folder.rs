@@ -14,11 +14,15 @@ use std::mem;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes that are taken ahead of what is written.
 const AHEAD: u64 = 4 << 20;
 /// How much is taken at a time.
 const STEP: u64 = 1 << 20;
+
+/// A disk that takes so long has nodes take this one for dead.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -163,6 +167,14 @@ fn timed(times: &SyncTimes, sync: impl FnOnce() -> io::Result<()>) -> io::Result
     let synced = sync();
     let took = clock::monotonic().since(start);
     times.record(took.as_nanos() as u64, 1);
+    // Each such line is of a second or more, so there are few.
+    if took >= SLOW {
+        tracing::warn!(
+            seconds = took.as_secs_f64(),
+            "the disk was slow to have what was written: this node said nothing to anybody \
+             meanwhile, and others take one that is silent for as long for dead"
+        );
+    }
     synced
 }
 
