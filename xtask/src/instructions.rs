@@ -3,7 +3,8 @@
 //!
 //! Times on a machine that others use tell nothing of a few percent; instructions do, and valgrind
 //! counts them. What is counted is all that a server does in user space for requests that come
-//! from memory (`rhythm bench replay`): two runs, one of which executes none, and their difference.
+//! from memory (`rhythm bench replay`), pages plain and in gzip, kv's commands and the parser of
+//! heads: two runs, one of which executes none, and their difference.
 //! The counts that hold stand in `instructions.toml` beside this crate, with what made them.
 
 use anyhow::{Context, Result, bail, ensure};
@@ -34,24 +35,48 @@ pub(crate) struct Args {
 /// A way in which requests are executed.
 struct Way {
     name: &'static str,
-    /// What of `rhythm bench replay` it is.
+    /// What of `rhythm bench replay` it is; the last is a flag that each of `of` is given to.
     arguments: &'static [&'static str],
-    /// How many of each page.
+    /// What is counted, each by itself.
+    of: &'static [&'static str],
+    /// How many of each.
     requests: u32,
 }
 
 /// Of short and long pages, with and without calls of the backend.
-const PAGES: [&str; 4] = ["login", "account_summary", "bill_pay", "logout"];
-/// What is counted of each.
-const WAYS: [Way; 2] = [
+const PAGES: &[&str] = &["login", "account_summary", "bill_pay", "logout"];
+/// What is counted.
+const WAYS: [Way; 4] = [
     Way {
         name: "scalar",
-        arguments: &["--device", "scalar", "--cohort-size", "1"],
+        arguments: &["--device", "scalar", "--cohort-size", "1", "--page"],
+        of: PAGES,
         requests: 100,
     },
     Way {
         name: "host",
-        arguments: &["--device", "host", "--cohort-size", "256"],
+        arguments: &["--device", "host", "--cohort-size", "256", "--page"],
+        of: PAGES,
+        requests: 2048,
+    },
+    // A long page of many runs, and a short one.
+    Way {
+        name: "gzip",
+        arguments: &[
+            "--gzip",
+            "--device",
+            "host",
+            "--cohort-size",
+            "256",
+            "--page",
+        ],
+        of: &["account_summary", "login"],
+        requests: 2048,
+    },
+    Way {
+        name: "parts",
+        arguments: &["--cohort-size", "64", "--part"],
+        of: &["heads", "gets", "sets"],
         requests: 2048,
     },
 ];
@@ -64,7 +89,7 @@ const BUILD: &str = "CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN
 struct Known {
     /// What built the program.
     compiler: String,
-    /// A request's instructions, by way and page.
+    /// A request's instructions, by way and what of it.
     instructions: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
@@ -80,8 +105,9 @@ impl Known {
 
     fn to_text(&self) -> String {
         let mut text = format!(
-            "# A request's instructions in user space, without its sockets, by executor and page:\n\
-             # `cargo xtask instructions --write`.\ncompiler = \"{}\"\n",
+            "# A request's instructions in user space, without its sockets: of pages by executor,\n\
+             # of pages in gzip, and of parts of servers: `cargo xtask instructions --write`.\n\
+             compiler = \"{}\"\n",
             self.compiler
         );
         for (way, of) in &self.instructions {
@@ -170,7 +196,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     println!("{:<24}{:>12}{:>12}{:>9}", "", "before", "now", "");
     for way in &WAYS {
-        for of in PAGES {
+        for of in way.of {
             let count = |requests| count(program, way, of, requests);
             let beyond = count(way.requests)?.saturating_sub(count(0)?);
             let each = beyond / u64::from(way.requests);
@@ -184,7 +210,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let name = format!("{} {of}", way.name);
             println!("{name:<24}{shown:>12}{each:>12}{change:>9}");
             let counts = now.instructions.entry(way.name.to_owned()).or_default();
-            counts.insert(of.to_owned(), each);
+            counts.insert((*of).to_owned(), each);
         }
     }
     if args.write {
@@ -214,7 +240,7 @@ fn count(program: &Path, way: &Way, of: &str, requests: u32) -> Result<u64> {
     // It knows no AVX-512.
     command.env("RHYTHM_SIMD", "avx2");
     command.arg(program).args(["bench", "replay"]);
-    command.args(way.arguments).args(["--page", of]);
+    command.args(way.arguments).arg(of);
     command.args(["--requests", &requests.to_string()]);
     command.args(["--users", &way.requests.to_string()]);
     command.current_dir(crate::paths::root());
