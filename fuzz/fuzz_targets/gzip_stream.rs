@@ -6,7 +6,10 @@ use libfuzzer_sys::fuzz_target;
 use rhythm_gzip::{Codebook, Stitcher};
 use std::io::Read;
 
-fuzz_target!(|input: (Vec<Vec<u8>>, Vec<Vec<(Option<u8>, Vec<u8>)>>)| {
+/// Of each answer, a fragment or none before each text.
+type Answers = Vec<Vec<(Option<u8>, Vec<u8>)>>;
+
+fuzz_target!(|input: (Vec<Vec<u8>>, Answers)| {
     let (fragments, answers) = input;
     let numbered = fragments.iter().map(Vec::as_slice);
     let book = Codebook::new((0..).zip(numbered), []);

@@ -58,6 +58,7 @@ impl Place {
             queries: &queries,
             order: &[0, 1, 2, 3],
             asks: &asks,
+            fields: &[],
             step: 0,
             deadline: Time::NEVER,
         };
@@ -106,12 +107,14 @@ pub fn call(before: &[u8], after: &[u8], asking: Asking, result: CallResult) -> 
             arguments: vec![Type::Int],
         },
         columns: 2,
+        particulars: Default::default(),
         result,
         status: 1,
         has_name: true,
         statements: Box::default(),
         document: None,
         idempotent: asking == Asking::Query,
+        optional: false,
         shared: false,
         merged: false,
     }
