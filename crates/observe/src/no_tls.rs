@@ -1,5 +1,5 @@
-//! Clients that speak HTTP where TLS is spoken, as who follows a link without the `s` of https: they
-//! are told so, over the connection as it is, before it is closed.
+//! Clients that speak HTTP where TLS is spoken, as who follows a link without the `s` of https:
+//! they are told so, over the connection as it is, before it is closed.
 
 use rhythm_net::sparse::Sparse;
 use rhythm_net::tls::Strangers;

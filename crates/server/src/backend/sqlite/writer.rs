@@ -106,8 +106,8 @@ impl Writer {
         }
     }
 
-    /// Closes the connection that writes, once all that it wrote is in the file itself: nothing more
-    /// is asked. Whether it is.
+    /// Closes the connection that writes, once all that it wrote is in the file itself, as nothing
+    /// more is asked. Whether it is.
     pub(super) fn close(&self) -> bool {
         let Ok(mut at_work) = self.at_work.try_lock() else {
             return false;

@@ -48,8 +48,8 @@ impl Wrong {
             }
             Some(ErrorCode::NotADatabase) => Wrong {
                 hint: format!(
-                    "name a database of SQLite as `{FILE}`, or a file that is not there yet, and it \
-                     is made of `schema`"
+                    "name a database of SQLite as `{FILE}`, or a file that is not there yet, and \
+                     it is made of `schema`"
                 ),
                 ..wrong
             },
