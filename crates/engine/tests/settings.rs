@@ -290,7 +290,10 @@ fn every_setting_tells_the_cure_of_what_it_cannot_be() {
         }
     }
     for (line, cure) in [
-        ("[server]\nworkers = 2000", "the default is 0, one a core"),
+        (
+            "[server]\nworkers = 2000",
+            "0, the default, means one a core",
+        ),
         ("[session]\nsessions_max = 0", "the default is 262144"),
         (
             "[limits]\nbody_bytes_max = -1",

@@ -7,6 +7,8 @@
 //! machine (DNS rebinding). Such a request has that name in `Host`, so names that are not known are
 //! refused.
 
+#[cfg(feature = "tls")]
+use crate::no_tls::NoTls;
 use crate::process;
 use rhythm_http::{Answers, ClientLimits, Host, HostServer, Request, RequestLimits};
 use rhythm_net::workers::{
@@ -197,9 +199,11 @@ impl Admin {
     ) -> Result<Admin, StartError<Infallible>> {
         const TLS: Role = Role(1);
         let make = maker(names, observed);
+        let strangers = Arc::new(NoTls::default());
         let make = move |thread: WorkerThread<'_, Infallible>| {
             let now = clock::monotonic();
             let tls = Tls::new(TLS, Some(acceptor.clone()), Arc::default());
+            let tls = tls.answering(strangers.clone());
             make(thread).map(|server| Layer::new(server, tls, SEND_TIMEOUT, now))
         };
         Admin::started(listener, TLS, |options, entrances| {

@@ -22,9 +22,13 @@ pub mod dashboard;
 mod families;
 mod figures;
 pub mod hangs;
+#[cfg(feature = "tls")]
+mod no_tls;
 pub mod process;
 
 pub use families::{HistogramSum, NANOSECOND, Sample, Writer, encode};
 pub use figures::{
     Count, FineTimeHistogram, Histogram, SizeHistogram, TimeHistogram, TurnHistogram,
 };
+#[cfg(feature = "tls")]
+pub use no_tls::NoTls;

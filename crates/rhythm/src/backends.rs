@@ -9,7 +9,8 @@ use rhythm_server::backend::kinds;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct BackendArgs {
     /// Where a backend is: http://HOST:PORT/PATH, or "embedded"; or another database, such as
-    /// postgres://USER@HOST/DATABASE. NAME.KEY=VALUE sets another key of its table
+    /// postgres://USER@HOST/DATABASE. NAME.KEY=VALUE sets another key of its table, in which paths
+    /// are relative to the service's folder
     #[arg(long = "backend", value_name = "NAME=URL", value_parser = parse)]
     backends: Vec<(String, String)>,
 }
@@ -115,6 +116,7 @@ fn set(
     let found = |kind: &BackendKind| kind.keys.iter().find(|known| known.name == key).copied();
     let mut wrong = match read(found(kind), value, outside) {
         Ok((key, given)) => {
+            backend.flags.add(&backend.name, key);
             backend.give(key, given);
             return Ok(());
         }
@@ -134,6 +136,10 @@ fn set(
         backend.own = (other.keys.iter())
             .map(|key| (key.name, key.default.owned()))
             .collect();
+        // In service.toml the table is one of the other kind, which has no such keys.
+        for key in other.keys {
+            backend.flags.add(&backend.name, key.name);
+        }
         backend.give(key, given);
         return Ok(());
     }
@@ -222,6 +228,7 @@ mod tests {
             pool: PoolSettings::default(),
             own: [("file", Setting::Text("shop.db".to_owned()))].into(),
             written: BTreeMap::new(),
+            flags: Default::default(),
         };
         let outside = Outside {
             variable: |_| Ok("postgres://me:secret@127.0.0.1/shop".to_owned()),
@@ -245,6 +252,8 @@ mod tests {
         );
         assert_eq!(set("url", "${URL}"), Ok(()));
         assert!(set("file", "other.db").is_err());
+        let told = shop.flags.told("name a file as `password_file`");
+        assert_eq!(told, "name a file as `--backend shop.password_file=...`");
         // What all kinds have is kept.
         assert_eq!((shop.kind, shop.pool.connections_max), ("postgres", 64));
         assert_eq!(shop.pool.timeout.as_secs(), 5);

@@ -64,6 +64,9 @@ impl Flag {
     fn args(&self) -> Vec<Arg> {
         let definition = self.definition;
         let mut help = definition.summary().to_owned();
+        if matches!(definition.rule.kind, SettingKind::File) {
+            help += " [relative to the current folder]";
+        }
         if let Some(default) = self.default() {
             help += &format!(" [default: {default}]");
         }
@@ -238,7 +241,12 @@ mod tests {
     fn wrong_values_are_refused_with_what_would_be_right() {
         for (flag, right) in [
             ("--cohort-size=65537", "from 1 to 65536"),
-            ("--workers=many", "must be an integer"),
+            (
+                "--workers=many",
+                "`many` is no integer: `workers` is one from 1 to 1024; 0, the default, means one \
+                 a core",
+            ),
+            ("--workers=99999999999999999999", "must be from 1 to 1024"),
             ("--cohort-delay=2", "such as \"2ms\""),
             ("--listen=here", "127.0.0.1:8080"),
             (

@@ -28,7 +28,7 @@ use rhythm_server::{
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::process::{self, ExitCode};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -97,7 +97,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     for mistake in mistakes {
         tracing::error!("{mistake}");
     }
-    all.iter().for_each(|site| warn(site));
+    (all.iter().zip(&args.folders)).for_each(|(site, folder)| warn(site, folder));
     let has_tls = config.server.tls_listen.is_some() || !inherited.tls.is_empty();
     all.iter().for_each(|site| warn_of_tls(site, has_tls));
     if let Some(mistake) = simd_mistake() {
@@ -131,6 +131,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         inherited,
     };
     let workers = options.workers;
+    let access_log = config.server.access_log.as_deref().and_then(place_of_log);
     allocator::give_back().context("cannot start a thread")?;
     let server = Server::start(options, parts)?;
     let manager = Manager::from_env().unwrap_or_else(|mistake| {
@@ -149,9 +150,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     }
     let names = services.iter().map(|service| &*service.config.service.name);
     let names: Vec<&str> = names.collect();
+    let [address, tls_address] = server.places();
     tracing::info!(
         service = names.join(", "),
-        address = %server.places(),
+        address,
+        tls_address,
         admin = server.admin_place(),
         workers,
         device = match &args.device {
@@ -162,16 +165,18 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         simd = Level::active().name(),
         "serving"
     );
+    if let Some(file) = access_log {
+        tracing::info!(file, "requests are written to the access log");
+    }
     if let Some(told) = told {
-        told.ready(&format!(
-            "serving {} at {}",
-            names.join(", "),
-            server.places()
-        ));
+        let places: Vec<String> = [address, tls_address].into_iter().flatten().collect();
+        let (names, places) = (names.join(", "), places.join(" "));
+        told.ready(&format!("serving {names} at {places}"));
     }
     // Reloads replace them.
     drop(all);
     let ended = server.join();
+    backend::close_databases();
     if let Some(rpo) = rpo {
         rpo.end();
     }
@@ -272,7 +277,7 @@ fn loader(args: Args, nodes: Option<Nodes>) -> Loader {
         let all = all.into_iter().zip(before).zip(&args.folders);
         all.map(|((loaded, before), folder)| match loaded {
             Ok(site) => {
-                warn(&site);
+                warn(&site, folder);
                 Ok(site)
             }
             Err(error) if args.watch => {
@@ -373,10 +378,10 @@ fn load(args: &Args, before: &[Arc<Site>], nodes: Option<&Nodes>) -> Vec<Result<
     compiled.into_iter().enumerate().map(site).collect()
 }
 
-/// Tells what in the service is probably not meant.
-fn warn(site: &Site) {
+/// Tells what in the service of a folder is probably not meant.
+fn warn(site: &Site, folder: &Path) {
     let (service, label) = (site.service(), site.settings().label.as_deref());
-    for warning in told_once(&service.warnings, Path::new("")) {
+    for warning in told_once(&service.warnings, folder) {
         tracing::warn!(service = label, "{warning}");
     }
     for warning in site.statics().warnings() {
@@ -433,6 +438,12 @@ fn open(site: &Site, index: usize) -> Box<dyn Backend> {
         Ok(backend) => backend,
         Err(why) => unreachable!("it could be opened when the site was loaded: {why}"),
     }
+}
+
+/// Where a log is, wherever its path begins; nowhere if it is standard output.
+fn place_of_log(path: &Path) -> Option<String> {
+    let place = path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    (path != Path::new("-")).then(|| place.display().to_string())
 }
 
 fn log_opener(path: PathBuf) -> LogOpener {

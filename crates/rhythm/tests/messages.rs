@@ -156,6 +156,18 @@ fn what_is_wrong_in_many_places_is_told_once_with_all_of_them() {
 }
 
 #[test]
+fn where_a_backend_is_is_not_said_by_the_flag_that_asks_all() {
+    let folder = service("backends_flag", "");
+    let mut check = rhythm(&["check"]);
+    check
+        .arg(&folder)
+        .args(["--backends", "shop=postgres://a@b/c"]);
+    let said = errors(&check.output().expect("the binary runs"));
+    let told = "where a backend is says --backend shop=URL, without an s";
+    assert!(said.contains(told), "{said}");
+}
+
+#[test]
 fn one_of_a_thing_is_one() {
     let folder = service("one", "");
     let output = rhythm(&["check"]).arg(&folder).output();
@@ -177,6 +189,41 @@ fn an_access_log_that_cannot_be_written_names_its_setting() {
     assert!(!output.status.success(), "{output:?}");
     assert!(errors(&output).starts_with(told), "{}", errors(&output));
     assert_eq!(errors(&output).matches("access_log").count(), 1);
+}
+
+#[test]
+fn the_start_says_where_the_access_log_is_and_names_files_as_check_does() {
+    let folder = service("access_log_place", "");
+    std::fs::write(folder.join("pages/notes.txt"), "to do").expect("a file");
+    let above = folder.parent().expect("a folder");
+    let mut serve = rhythm(&["serve", "access_log_place", "--listen", "127.0.0.1:0"]);
+    serve.args(["--no-admin", "--access-log", "access_log_place.log"]);
+    let server = serve.current_dir(above).stderr(Stdio::piped()).spawn();
+    let mut server = server.expect("the binary runs");
+    let log = BufReader::new(server.stderr.take().expect("it is piped")).lines();
+    let mut log = log.map(|line| line.expect("UTF-8"));
+    let warning = log.find(|line| line.contains("this file is not used"));
+    let place = log.find(|line| line.contains("requests are written to the access log"));
+    server.kill().expect("it is there");
+    server.wait().expect("it is there");
+    let file = above.join("access_log_place.log");
+    std::fs::remove_file(&file).expect("it is there");
+    let place = place.expect("it is told");
+    assert!(
+        place.contains(&format!("file={:?}", file.display().to_string())),
+        "{place}"
+    );
+    let warning = warning.expect("it is told");
+    let named = "access_log_place/pages/notes.txt:1:1: warning: ";
+    assert!(warning.contains(named), "{warning}");
+    let help = rhythm(&["serve", "--help"])
+        .output()
+        .expect("the binary runs");
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let words: Vec<&str> = help.split_whitespace().collect();
+    let help = words.join(" ");
+    let base = "is standard output [relative to the current folder]";
+    assert!(help.contains(base), "{help}");
 }
 
 #[test]

@@ -72,17 +72,24 @@ impl AdminTls {
             }
             (None, None) => return Ok(None),
         };
-        let certificate = Certificate::from_pem(&bytes_of(chain)?, &bytes_of(key)?);
+        let certificate = Certificate::from_pem(
+            &bytes_of("admin_certificate", chain)?,
+            &bytes_of("admin_key", key)?,
+        );
         let files = || format!("{} with {}", chain.display(), key.display());
         let certificate = certificate.map_err(|why| format!("{}: {why}", files()))?;
         let clients = self.client_ca.as_deref().map(|path| {
-            let trusted = Trusted::from_pem(&bytes_of(path)?);
+            let trusted = Trusted::from_pem(&bytes_of("admin_client_ca", path)?);
             trusted.map_err(|why| format!("{}: {why}", path.display()))
         });
         Ok(Some((certificate, clients.transpose()?)))
     }
 }
 
-fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
-    read_regular(path, FILE_MAX).map_err(|why| format!("{}: {why}", path.display()))
+/// What is in the file that a setting names.
+fn bytes_of(setting: &str, path: &Path) -> Result<Vec<u8>, String> {
+    read_regular(path, FILE_MAX).map_err(|why| {
+        let path = path.display();
+        format!("cannot read `{setting}`, {path}: {why}; the path begins at the current folder")
+    })
 }

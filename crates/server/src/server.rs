@@ -38,6 +38,7 @@ use rhythm_http2::Multiplexed;
 use rhythm_net::tls::{Acceptor, Certificate, Tls};
 use rhythm_net::workers::{self, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{Addresses, DriverOptions, Layer, Listener, clock, resource};
+use rhythm_observe::NoTls;
 use rhythm_observe::admin::{Admin, Names};
 use rhythm_observe::hangs::Hangs;
 use std::fmt;
@@ -124,7 +125,7 @@ impl SessionGauge for Sessions {
 #[derive(Debug)]
 pub struct Handle {
     local: SocketAddr,
-    places: Places,
+    places: [Places; 2],
     control: Control,
     metrics: Arc<Metrics>,
     workers: Workers<Command>,
@@ -140,9 +141,9 @@ impl Handle {
         self.local
     }
 
-    /// All places where clients connect, as settings name them.
-    pub fn places(&self) -> String {
-        self.places.to_string()
+    /// Where clients connect, as settings name it: without TLS, and with it.
+    pub fn places(&self) -> [Option<String>; 2] {
+        self.places.each_ref().map(Places::line)
     }
 
     /// Where the admin listener is; unspecified if it is a Unix socket.
@@ -283,7 +284,11 @@ impl Server {
             hangs: Hangs::default(),
             metrics: metrics.clone(),
             options: options.clone(),
-            places: places.to_string(),
+            places: places
+                .iter()
+                .filter_map(Places::line)
+                .collect::<Vec<_>>()
+                .join(" "),
             inherited,
         };
         let in_admin = |error| StartError::AdminTls { error };
@@ -305,10 +310,11 @@ impl Server {
             || options.may_ask_tls
             || current.sites().all().iter().any(|site| asks_tls(site));
         let started_workers = if has_layer {
-            let acceptor = acceptor.clone();
+            let (acceptor, strangers) = (acceptor.clone(), Arc::new(NoTls::default()));
             workers::start(&worker_options, entrances, move |thread| {
                 let figures = counts.worker(thread.index);
                 let tls = Tls::new(https::TLS, acceptor.clone(), figures.tls.clone());
+                let tls = tls.answering(strangers.clone());
                 let now = clock::monotonic();
                 let inner = make(thread)
                     .map(|pipeline| Multiplexed::new(pipeline, http2, figures.http2.clone(), now));
@@ -404,7 +410,8 @@ fn certificates_of(sites: &Sites) -> Result<Vec<Certificate>, String> {
         false => Ok(all),
         true => Err(
             "TLS needs a certificate: say `certificate` and `key` in [tls] of service.toml \
-             (--tls-certificate, --tls-key); `rhythm cert` makes one to try it"
+             (--tls-certificate, --tls-key); `rhythm cert self-signed tls` makes one to try it, \
+             tls/cert.pem and tls/key.pem"
                 .to_owned(),
         ),
     }

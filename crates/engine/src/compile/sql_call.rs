@@ -7,7 +7,7 @@ use super::compiler::{Compiler, Result};
 use super::sql;
 use super::step::with_expression;
 use super::value::Operand;
-use crate::diagnostic::did_you_mean_or;
+use crate::diagnostic::{Reported, did_you_mean, did_you_mean_or};
 use crate::program::{Asking, Form, Source, Statement, Type};
 use crate::source::declaration::{CallDecl, NamedRow};
 use crate::source::keys::Text;
@@ -18,6 +18,11 @@ use crate::source::template::TextPlace;
 pub(super) struct Used(Vec<String>);
 
 impl Used {
+    /// All that `args` names may be meant by what is reported.
+    fn all_of(&mut self, declaration: &CallDecl<'_>) {
+        (self.0).extend(declaration.args.iter().map(|(name, _)| name.value.clone()));
+    }
+
     /// Reports what `args` names and no statement uses.
     pub(super) fn refuse_others<'a>(
         &self,
@@ -74,7 +79,7 @@ fn statement_here<'a>(
     let read = sql::read(&text.value).map_err(|mistake| {
         let place = compiler.origin.place(mistake.at);
         // Its arguments are not known: none of `args` is one too many.
-        (used.0).extend(declaration.args.iter().map(|(name, _)| name.value.clone()));
+        used.all_of(declaration);
         compiler.error(place, mistake.message, mistake.hint)
     })?;
     for quoted in &read.quoted {
@@ -115,6 +120,13 @@ fn statement_here<'a>(
                 continue;
             }
         }
+        if given.is_none()
+            && let Some(reported) = unknown(compiler, declaration, &own)
+        {
+            used.all_of(declaration);
+            result = Err(reported);
+            continue;
+        }
         let operand = with_expression(compiler, expression, |compiler, expression| {
             let place = compiler.place_of(expression);
             match compiler.expression(expression)? {
@@ -135,6 +147,29 @@ fn statement_here<'a>(
     }
     parts.0.push(read.rest.to_owned());
     result.map(|()| (parts, sources))
+}
+
+/// Reports a name that neither `args` has nor the page, where there are `args`, one of which may be
+/// meant.
+fn unknown<'a>(
+    compiler: &mut Compiler<'_, 'a>,
+    declaration: &CallDecl<'a>,
+    name: &Text<'a>,
+) -> Option<Reported> {
+    let scope = &compiler.scope;
+    let is_known = scope.names_lost || scope.lookup(&name.value).is_some();
+    if is_known || declaration.args.is_empty() {
+        return None;
+    }
+    let visible = scope.visible();
+    let given = declaration.args.iter().map(|(name, _)| &name.value);
+    let near = did_you_mean(&name.value, given.chain(visible.keys()).map(String::as_str));
+    let hint = match near.starts_with("did you mean") {
+        true => near,
+        false => near + "; `args` says what others are",
+    };
+    let message = format!("unknown name `{}`", name.value);
+    Some(compiler.error(name.place, message, hint))
 }
 
 /// Which of the cells that statements before have answered an expression is, and of which type.

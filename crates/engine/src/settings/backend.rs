@@ -28,6 +28,33 @@ pub struct BackendConfig {
     /// What is shown in place of those that are not to be seen, since they came from outside of
     /// `service.toml`: the key that was written, and its value.
     pub written: BTreeMap<&'static str, (String, String)>,
+    /// What of its kind's own flags have said.
+    pub flags: KeyFlags,
+}
+
+/// The flags that say keys of a backend in place of `service.toml`, each by its key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyFlags(BTreeMap<&'static str, String>);
+
+impl KeyFlags {
+    /// Has a flag say a key of a backend.
+    pub fn add(&mut self, backend: &str, key: &'static str) {
+        let flag = match key {
+            "url" => format!("--backend {backend}=URL"),
+            key => format!("--backend {backend}.{key}=..."),
+        };
+        self.0.insert(key, flag);
+    }
+
+    /// What is told of the backend, where keys stand in backquotes: with the flags in the place of
+    /// those that they say.
+    pub fn told(&self, text: &str) -> String {
+        let mut told = text.to_owned();
+        for (key, flag) in &self.0 {
+            told = told.replace(&format!("`{key}`"), &format!("`{flag}`"));
+        }
+        told
+    }
 }
 
 impl fmt::Debug for BackendConfig {
@@ -157,6 +184,17 @@ mod tests {
     use std::panic::catch_unwind;
 
     #[test]
+    fn what_a_flag_has_said_is_told_by_its_flag() {
+        let mut flags = KeyFlags::default();
+        flags.add("shop", "url");
+        flags.add("shop", "password_file");
+        assert_eq!(
+            flags.told("see `url`, `password_file` and `tls_ca`"),
+            "see `--backend shop=URL`, `--backend shop.password_file=...` and `tls_ca`"
+        );
+    }
+
+    #[test]
     fn a_key_that_a_kind_does_not_have_is_no_value() {
         let own = [
             ("url", Setting::Text("there".to_owned())),
@@ -169,6 +207,7 @@ mod tests {
             pool: PoolSettings::default(),
             own: own.into(),
             written: BTreeMap::new(),
+            flags: KeyFlags::default(),
         };
         assert_eq!((config.text("url"), config.int("users")), ("there", 7));
         for key in ["url", "other"] {

@@ -263,9 +263,18 @@ impl Definition {
     /// When it is nothing the setting can be.
     pub fn read_flag(&self, text: &str) -> Result<Value, Mistake> {
         match self.rule.kind {
-            SettingKind::Count(..) | SettingKind::Bytes(..) => {
-                let integer = text.parse().map_err(|_| self.mistyped())?;
-                self.read_integer(integer)
+            SettingKind::Count(least, most) | SettingKind::Bytes(least, most) => {
+                let is_number = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+                match text.parse() {
+                    Ok(integer) => self.read_integer(integer),
+                    // One that is too large for any setting.
+                    Err(_) if is_number => self.read_integer(i64::MAX),
+                    Err(_) => {
+                        let (key, default) = (self.key, self.default_hint());
+                        let hint = format!("`{key}` is one from {least} to {most}; {default}");
+                        Err(Mistake::new(format!("`{text}` is no integer"), hint))
+                    }
+                }
             }
             SettingKind::Switch => match text.parse() {
                 Ok(on) => Ok(Value::Switch(on)),
@@ -336,7 +345,7 @@ impl Definition {
         };
         let default = (self.default)();
         match (&default, self.rule.none) {
-            (Value::Number(0), Some(meaning)) => format!("the default is 0, {meaning}"),
+            (Value::Number(0), Some(meaning)) => format!("0, the default, means {meaning}"),
             (_, Some(meaning)) => format!("0 means {meaning}; the default is {default}{unit}"),
             (_, None) => format!("the default is {default}{unit}"),
         }

@@ -39,7 +39,7 @@ mod trace;
 mod url;
 mod value;
 
-pub use backend::{BackendConfig, PoolSettings};
+pub use backend::{BackendConfig, KeyFlags, PoolSettings};
 pub use definition::{
     Definition, Mistake, Rule, SettingKind, address, bytes, choice, count, file, map, text, time,
     timeout,

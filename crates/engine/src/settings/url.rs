@@ -2,6 +2,7 @@
 //! (RFC 3986, section 3; RFC 9110, section 4.2), or `http://unix:/socket:/path` for a socket of the
 //! file system.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -38,6 +39,16 @@ pub enum UrlPlace {
     },
     /// At a Unix socket of this path.
     Socket(PathBuf),
+}
+
+impl fmt::Display for UrlPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UrlPlace::Port { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            UrlPlace::Port { host, port } => write!(f, "{host}:{port}"),
+            UrlPlace::Socket(path) => path.display().fmt(f),
+        }
+    }
 }
 
 /// Most bytes of a Unix socket's path (`sun_path`, unix(7), without the end's zero).

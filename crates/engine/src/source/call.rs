@@ -381,6 +381,18 @@ fn read_each<'a>(text: &Text<'a>, report: &mut Report) -> Option<EachDecl<'a>> {
     })
 }
 
+/// The type that is meant by another name of it, by which the column is taken, so that nothing is
+/// said that only follows; and a hint.
+fn meant_type(name: &str) -> (Type, &'static str) {
+    match &*name.to_ascii_lowercase() {
+        "integer" | "bigint" | "smallint" => (Type::Int, "did you mean `int`?"),
+        "real" | "double" | "numeric" | "decimal" => (Type::Float, "did you mean `float`?"),
+        "boolean" => (Type::Bool, "did you mean `bool`?"),
+        "string" | "varchar" | "char" => (Type::Text, "did you mean `text`?"),
+        _ => (Type::Text, "int, float, bool or text"),
+    }
+}
+
 /// Reads `name(col, col:int, col:int?)`, and gives the columns that may be null, too.
 fn read_named<'a>(
     text: Text<'a>,
@@ -400,6 +412,8 @@ fn read_named<'a>(
         );
         return None;
     };
+    // Where the column begins that is read.
+    let mut begin = text.value.len() - text.value.trim_start().len() + name.len() + 1;
     let name = name.trim();
     check_name(
         &Text {
@@ -411,34 +425,32 @@ fn read_named<'a>(
     let mut columns: Vec<(String, Type)> = Vec::new();
     let mut nulls = Vec::new();
     let mut are_names = true;
-    for column in list.split(',') {
-        let column = match column.trim().strip_suffix('?') {
+    for written in list.split(',') {
+        let column = match written.trim().strip_suffix('?') {
             Some(column) => {
                 nulls.push(columns.len());
                 column
             }
-            None => column,
+            None => written,
         };
-        let (column, kind) = match column.trim().split_once(':') {
-            None => (column.trim(), Type::Text),
-            Some((column, kind)) => match kind.trim() {
-                "int" => (column.trim(), Type::Int),
-                "text" => (column.trim(), Type::Text),
-                "float" => (column.trim(), Type::Float),
-                "bool" => (column.trim(), Type::Bool),
-                other => {
-                    report.error(
-                        text.place,
-                        format!("a column is no `{other}`"),
-                        "int, float, bool or text",
-                    );
-                    (column.trim(), Type::Text)
-                }
-            },
+        let (column, kind) = column.split_once(':').unwrap_or((column, "text"));
+        let (column, kind) = (column.trim(), kind.trim());
+        let name_place = text.at(begin + written.find(column).unwrap_or(0));
+        let kind = match kind {
+            "int" => Type::Int,
+            "text" => Type::Text,
+            "float" => Type::Float,
+            "bool" => Type::Bool,
+            other => {
+                let (meant, hint) = meant_type(other);
+                let place = text.at(begin + written.rfind(other).unwrap_or(0));
+                report.error(place, format!("a column is no `{other}`"), hint);
+                meant
+            }
         };
         if !is_name(column) {
             report.error(
-                text.place,
+                name_place,
                 format!("`{column}` is no name of a column"),
                 hint,
             );
@@ -446,12 +458,13 @@ fn read_named<'a>(
         } else if columns.iter().any(|(known, _)| known == column) {
             let hint = "columns go by their order: name them as you like, each otherwise";
             report.error(
-                text.place,
+                name_place,
                 format!("two columns are named `{column}`"),
                 hint,
             );
         }
         columns.push((column.to_owned(), kind));
+        begin += written.len() + 1;
     }
     let value = name.to_owned();
     are_names.then_some(((Text { value, ..text }, columns), nulls))

@@ -8,8 +8,8 @@ use crate::diagnostic::{Place, Report};
 use crate::kind::BackendKind;
 use crate::program::ERROR_STATUSES;
 use crate::settings::{
-    BackendConfig, Definition, Origin, Outside, PoolSettings, STORED_MAX, Secret, Section,
-    ServiceConfig, SessionSettings,
+    BackendConfig, Definition, KeyFlags, Origin, Outside, PoolSettings, STORED_MAX, Secret,
+    Section, ServiceConfig, SessionSettings,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -315,6 +315,7 @@ fn read_backend<'a>(
         pool: PoolSettings::default(),
         own: BTreeMap::new(),
         written: BTreeMap::new(),
+        flags: KeyFlags::default(),
     };
     let mut place = BackendPlace {
         name: name.place,

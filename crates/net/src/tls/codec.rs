@@ -7,8 +7,9 @@ use super::acceptor::Acceptor;
 use super::connector::{Begins, Connector, Failure};
 use super::figures::Figures;
 use crate::layer::{Codec, Codecs};
-use crate::port::{Accepted, Peer, Role};
+use crate::port::{Accepted, Client, Peer, Role};
 use rustls::{Connection, HandshakeKind, ServerConnection};
+use std::fmt;
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;
 
@@ -40,6 +41,14 @@ pub struct Tls {
     role: Role,
     acceptor: Option<Arc<Acceptor>>,
     figures: Arc<Figures>,
+    strangers: Option<Arc<dyn Strangers>>,
+}
+
+/// Answers clients that speak something else where TLS is spoken.
+pub trait Strangers: fmt::Debug + Send + Sync {
+    /// What a client is answered, as it is, that begins with these bytes: its connection is closed
+    /// then. Nothing where they may be TLS, or where nothing is known that it would understand.
+    fn answer(&self, client: Client, begin: &[u8]) -> &[u8];
 }
 
 impl Tls {
@@ -50,6 +59,15 @@ impl Tls {
             role,
             acceptor,
             figures,
+            strangers: None,
+        }
+    }
+
+    /// With clients that speak something else answered by these.
+    pub fn answering(self, strangers: Arc<dyn Strangers>) -> Tls {
+        Tls {
+            strangers: Some(strangers),
+            ..self
         }
     }
 }
@@ -65,7 +83,11 @@ impl Codecs for Tls {
             has_ended: false,
             begins: Begins::AtOnce,
             with: With::Client {
-                counted: Some(self.figures.clone()),
+                greeting: Some(Greeting {
+                    figures: self.figures.clone(),
+                    client: accepted.peer,
+                    strangers: self.strangers.clone(),
+                }),
             },
         })
     }
@@ -89,11 +111,36 @@ pub struct TlsCodec {
 /// Who is at the other end.
 #[derive(Debug)]
 enum With {
-    /// A client; as long as its greeting is not over, where that is counted.
+    /// A client; as long as its greeting is not over, what belongs to that.
     Client {
-        counted: Option<Arc<Figures>>,
+        greeting: Option<Greeting>,
     },
     Server(Arc<Connector>),
+}
+
+/// A client's greeting.
+#[derive(Debug)]
+struct Greeting {
+    /// Where it is counted.
+    figures: Arc<Figures>,
+    client: Client,
+    /// Who answers where it is none: until something has come.
+    strangers: Option<Arc<dyn Strangers>>,
+}
+
+impl Greeting {
+    /// Answers a client that does not speak TLS, by what came first. Whether it was one.
+    fn answers_stranger(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
+        if input.is_empty() {
+            return false;
+        }
+        let Some(strangers) = self.strangers.take() else {
+            return false;
+        };
+        let answer = strangers.answer(self.client, input);
+        out.extend_from_slice(answer);
+        !answer.is_empty()
+    }
 }
 
 impl TlsCodec {
@@ -191,9 +238,18 @@ impl Codec for TlsCodec {
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Result<(), ErrorKind> {
-        let opened = self.take_in(input, plain, out);
-        if let With::Client { counted } = &mut self.with
-            && let Some(figures) = counted
+        let is_stranger = match &mut self.with {
+            With::Client {
+                greeting: Some(greeting),
+            } => greeting.answers_stranger(input, out),
+            _ => false,
+        };
+        let opened = match is_stranger {
+            true => Err(Failure::Refused),
+            false => self.take_in(input, plain, out),
+        };
+        if let With::Client { greeting } = &mut self.with
+            && let Some(Greeting { figures, .. }) = greeting
         {
             let kind = self.connection.as_ref().and_then(|it| it.handshake_kind());
             let is_over = self
@@ -205,7 +261,7 @@ impl Codec for TlsCodec {
                 _ if is_over => figures.has_greeted(kind == Some(HandshakeKind::Resumed)),
                 _ => return Ok(()),
             }
-            *counted = None;
+            *greeting = None;
         }
         opened.map_err(|why| match &self.with {
             With::Server(connector) => connector.failed(&why),

@@ -29,7 +29,7 @@ mod trusted;
 
 pub use acceptor::Acceptor;
 pub use certificate::{Certificate, CertificateError};
-pub use codec::{CONNECTION_BYTES, Tls, TlsCodec};
+pub use codec::{CONNECTION_BYTES, Strangers, Tls, TlsCodec};
 pub use connector::{Begins, Connector, Failure};
 pub use figures::Figures;
 pub use trusted::Trusted;

@@ -50,7 +50,8 @@ fn who_shows_no_certificate_that_is_known_learns_nothing() {
     assert_eq!(asked(&server, &own, Some(&other)), None);
     assert_eq!(asked(&server, &own, None), None);
     let plain = Client::new(server.admin).ask("GET", "/healthz", "");
-    assert!(plain.is_err(), "nothing is told without TLS: {plain:?}");
+    let plain = plain.expect("an answer");
+    assert_eq!(plain.status, 400, "nothing is told without TLS: {plain:?}");
     // A reload takes the files as they are now.
     fs::copy(&other, &clients).expect("a file can be written");
     server.signal(Signal::HUP);
@@ -74,16 +75,17 @@ fn with_a_certificate_alone_whoever_reaches_it_asks_over_tls() {
     let flags = ["--admin-certificate", text(&own), "--admin-key", text(&key)];
     let server = Server::start(&folder, &flags);
     assert_eq!(asked(&server, &own, None), Some(200));
-    assert!(
-        Client::new(server.admin)
-            .ask("GET", "/healthz", "")
-            .is_err()
-    );
+    let plain = Client::new(server.admin).ask("GET", "/healthz", "");
+    assert!(plain.is_ok_and(|plain| plain.status == 400 && plain.body.contains("https://")));
     // Half of it is refused, with what is missing.
     for (flags, missing) in [
         (&flags[..2], "say `admin_key`"),
         (&flags[2..], "say `admin_certificate`"),
         (&["--admin-client-ca", text(&own)], "needs TLS"),
+        (
+            &[flags[0], flags[1], flags[2], "none.pem"],
+            "cannot read `admin_key`, none.pem: ",
+        ),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);

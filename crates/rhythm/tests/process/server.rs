@@ -120,11 +120,12 @@ impl Server {
         }
     }
 
-    /// All places where clients connect, in the order of the settings.
+    /// All places where clients connect: those without TLS, then those with it.
     pub(crate) fn places(&self) -> Vec<SocketAddr> {
-        let serving = self.said("serving");
-        let places = serving["fields"]["address"].as_str().unwrap_or_default();
-        places.split(' ').filter_map(|it| it.parse().ok()).collect()
+        let fields = &self.said("serving")["fields"];
+        let places = ["address", "tls_address"].map(|name| fields[name].as_str());
+        let all = places.into_iter().flatten().flat_map(|it| it.split(' '));
+        all.filter_map(|it| it.parse().ok()).collect()
     }
 
     pub(crate) fn pid(&self) -> u32 {

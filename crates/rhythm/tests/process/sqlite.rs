@@ -250,6 +250,52 @@ fn what_is_answered_after_a_copy_was_moved_there_is_in_the_copy() {
 }
 
 #[test]
+fn after_a_stop_the_file_alone_has_all_that_was_answered() {
+    let folder = notes("notes_stopped", "");
+    let server = Server::start(&folder, &[]);
+    let mut client = server.client();
+    for name in ["first", "last"] {
+        let form = format!("author={name}&text=t");
+        assert_eq!(post(&mut client, "/topics/1", &form).unwrap(), 303);
+    }
+    assert!(get(&server, "/topics/1").1.contains("last"));
+    drop(client);
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
+    let copied = folder.join("copied");
+    fs::create_dir(&copied).expect("a folder");
+    fs::copy(folder.join("notes.db"), copied.join("notes.db")).expect("a file");
+    let found = ["first", "last"].map(|name| notes_of(&copied, name));
+    assert_eq!(found, [1, 1]);
+    for end in ["-wal", "-shm"] {
+        assert!(
+            !folder.join(format!("notes.db{end}")).exists(),
+            "{end} is left"
+        );
+    }
+}
+
+#[test]
+fn while_the_file_is_gone_it_is_told_what_helps() {
+    let folder = notes("notes_gone", "");
+    let server = Server::start(&folder, &[]);
+    assert_eq!(get(&server, "/topics/1").0, 200);
+    for end in ["", "-wal", "-shm"] {
+        fs::remove_file(folder.join(format!("notes.db{end}"))).expect("it is there");
+    }
+    assert_eq!(get(&server, "/topics/1").0, 502);
+    let line = server.said("the database is gone: put it back");
+    let fields = &line["fields"];
+    let cause = fields["cause"].as_str().unwrap_or_default();
+    assert_eq!(cause.matches("notes.db").count(), 1, "{fields}");
+    assert!(fields["statement"].is_null(), "{fields}");
+    assert!(fields["message"].to_string().contains("SIGHUP"), "{fields}");
+    server.signal(Signal::HUP);
+    server.said("the service is reloaded");
+    assert_eq!(get(&server, "/topics/1").0, 200);
+}
+
+#[test]
 fn all_workers_are_answered_however_many_there_are() {
     let processors = thread::available_parallelism().map_or(1, |count| count.get());
     let workers = 4 * processors + 4;

@@ -185,10 +185,8 @@ fn what_is_not_tls_is_turned_away_and_disturbs_nobody() {
     let (folder, trusted) = service_of("tls_garbage", limits, &["localhost"]);
     let server = Server::start(&folder, &LISTEN);
     let tls = server.places()[1];
-    let ask = b"GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for sent in [
-        &ask[..],
-        b"",
+        &b""[..],
         b"\x16\x03\x01\x02\x00\x01\x00\x01",
         &[0xff; 70_000],
     ] {
@@ -204,6 +202,33 @@ fn what_is_not_tls_is_turned_away_and_disturbs_nobody() {
         .ask("GET", "/hello", "")
         .expect("an answer");
     assert_eq!(answer.status, 200);
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
+}
+
+#[test]
+fn who_speaks_http_where_tls_is_spoken_is_told_so() {
+    let (folder, trusted) = service_of("tls_strangers", "", &["localhost"]);
+    let server = Server::start(&folder, &LISTEN);
+    let tls = server.places()[1];
+    // What is sent of a form is taken, so that its answer is not lost.
+    for (method, form) in [("GET", String::new()), ("POST", "a".repeat(200_000))] {
+        let mut plain = Client::new(tls);
+        let answer = plain.ask(method, "/hello", &form).expect("an answer");
+        assert_eq!((answer.status, answer.closes), (400, true));
+        let told = "HTTPS is spoken at this port, and this came as plain HTTP: ask for https://";
+        assert!(answer.body.starts_with(told), "{}", answer.body);
+        assert!(plain.closed());
+    }
+    let line = server.said("spoke plain HTTP at a port for HTTPS");
+    assert_eq!(line["fields"]["peer"], "127.0.0.1");
+    let (_, metrics) = server.ask_admin("/metrics");
+    let failed = "rhythm_tls_handshakes_failed_total";
+    let counted = metrics.lines().filter_map(|line| line.strip_prefix(failed));
+    let counted = counted.filter_map(|rest| rest.rsplit(' ').next()?.parse::<u64>().ok());
+    assert_eq!(counted.sum::<u64>(), 2);
+    let answer = client(tls, &trusted).ask("GET", "/hello", "");
+    assert_eq!(answer.expect("an answer").status, 200);
     server.signal(Signal::TERM);
     assert!(server.ended().success());
 }
@@ -306,21 +331,36 @@ fn what_is_missing_is_said() {
     );
     let none = said(&[]);
     assert!(
-        none.contains("--tls-listen") && none.contains("--tls-certificate"),
+        none.contains("--tls-listen") && none.contains("`rhythm cert self-signed tls`"),
         "{none}"
     );
     let half = said(&["--tls-certificate", &certificate]);
-    assert!(half.contains("no `key`"), "{half}");
+    assert!(
+        half.contains("no `key`") && half.contains("--tls-key"),
+        "{half}"
+    );
     let others = said(&["--tls-certificate", &certificate, "--tls-key", &key]);
     assert!(
         others.contains("the private key is not the certificate's"),
         "{others}"
     );
     let gone = said(&["--tls-certificate", "none.pem", "--tls-key", &key]);
-    assert!(
-        gone.contains("cannot read") && gone.contains("none.pem"),
-        "{gone}"
-    );
+    for told in [
+        "--tls-certificate: cannot read none.pem: No such file",
+        "begins at the current folder",
+        "`rhythm cert self-signed tls`",
+    ] {
+        assert!(gone.contains(told), "{told}: {gone}");
+    }
+    let settings = "[tls]\ncertificate = \"none.pem\"\nkey = \"tls/key.pem\"\n";
+    fs::write(folder.join("service.toml"), settings).expect("a file");
+    let gone = said(&[]);
+    for told in [
+        "`certificate` of [tls]: cannot read ",
+        "begins at the service's folder",
+    ] {
+        assert!(gone.contains(told), "{told}: {gone}");
+    }
 }
 
 #[test]

@@ -288,6 +288,16 @@ fn who_presses_twice_buys_a_basket_once_on_postgres() {
         format!("shop={}", database.url()),
         format!("shop.password_file={}", password.display()),
     ];
+    let mut check = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+    check
+        .arg("check")
+        .arg(&folder)
+        .args(["--backends", "--backend", &url]);
+    let said = check.output().expect("it runs").stderr;
+    let said = String::from_utf8_lossy(&said);
+    // The table of service.toml is SQLite's, and has no such key.
+    let told = "name that as `--backend shop.password_file=...`";
+    assert!(said.matches(told).count() >= 2, "{said}");
     let flags = [&*url, &password, "shop.timeout=30s"].map(|flag| ["--backend", flag]);
     let server = Server::start(&folder, flags.as_flattened());
     let mut visitor = Visitor::new(&server);

@@ -149,7 +149,11 @@ fn nobody_reads_the_log_and_the_server_goes_on() {
         std::thread::sleep(Duration::from_micros(500));
     }
     let at = line.find(" address=").expect("it is told") + " address=".len();
-    let address = line[at..].split(' ').next().expect("a word").to_owned();
+    let address = line[at..]
+        .split(['"', ' '])
+        .nth(1)
+        .expect("a word")
+        .to_owned();
     assert!(get(&address, "/hello").ends_with("Hello!"));
     kill_process(pid, Signal::TERM).expect("it is there");
     let began = Instant::now();

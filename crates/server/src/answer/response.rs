@@ -384,7 +384,7 @@ impl LaneAnswers<'_> {
             let call = &program.calls[asking?.call?];
             program.column_name(call, column)
         });
-        let cause = cause.map(|cause| cause.to_string());
+        let cause = failure.cause_in_words();
         let name = &backend.name;
         let words = match &cause {
             Some(cause) => format!("{status}: {failure}; {name} ({address}): {cause}"),

@@ -33,6 +33,16 @@ impl Failure {
         }
     }
 
+    /// The cause in words, where that says more than what [became of the query](fmt::Display).
+    pub(crate) fn cause_in_words(self) -> Option<String> {
+        let cause = self.cause?;
+        let is_said = matches!(
+            cause,
+            Cause::Late | Cause::Status(_) | Cause::Unwell | Cause::Refused | Cause::TooLong
+        );
+        (!is_said).then(|| cause.to_string())
+    }
+
     /// Whether another request would have fared otherwise: a sign-in that ends so counts as one
     /// that has failed, for it tells a wrong guess from a right one. Not so where all requests of
     /// the time fail alike.
@@ -78,7 +88,8 @@ impl fmt::Display for Failure {
             Some(Cause::Unreachable(_)) => f.write_str("the backend could not be reached"),
             Some(Cause::Lost(_)) => f.write_str("the backend hung up"),
             Some(Cause::Status(status)) => write!(f, "the backend answered with status {status}"),
-            Some(Cause::Unwell | Cause::Refused) => {
+            Some(Cause::Unwell) => f.write_str("the backend answered that it is not in order"),
+            Some(Cause::Refused) => {
                 f.write_str("the backend answered that it does not do what it was asked")
             }
             Some(Cause::NotSent(_)) => f.write_str("the backend was not asked"),
@@ -204,12 +215,10 @@ impl Cause {
     /// What to do about a backend that fails so.
     pub(super) fn cure(self) -> &'static str {
         match self {
-            Cause::Unreachable(_) => "start it, or mend its address in service.toml",
+            Cause::Unreachable(_) => "start it, or mend its address",
             Cause::Lost(_) => "see in its own log why it hangs up",
-            Cause::Late | Cause::Unsent => {
-                "see what slows it down, or raise its `timeout` in service.toml"
-            }
-            Cause::Unreadable => "see whether its address and `kind` in service.toml name the same",
+            Cause::Late | Cause::Unsent => "see what slows it down, or raise its `timeout`",
+            Cause::Unreadable => "see whether its address is that of a server of its `kind`",
             Cause::Unfit(_) | Cause::Misfit(_) => {
                 "see whether the page's `rows` are what it answers"
             }
@@ -223,5 +232,29 @@ impl Cause {
             Cause::Overload => "see what slows it down, or let it have more `connections_max`",
             Cause::TooLong => "bound the parameters that go into it by `max_length`",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_where_the_failure_itself_does_not_tell_it() {
+        for cause in [
+            Cause::Refused,
+            Cause::Unwell,
+            Cause::Late,
+            Cause::Status(500),
+        ] {
+            assert_eq!(Failure::from(cause).cause_in_words(), None);
+        }
+        let unreachable = Failure::from(Cause::Unreachable(io::ErrorKind::ConnectionRefused));
+        let told = unreachable.cause_in_words().unwrap();
+        assert!(told.contains("connection refused"), "{told}");
+        assert_eq!(
+            Failure::from(LaneError::BackendFailed).cause_in_words(),
+            None
+        );
     }
 }

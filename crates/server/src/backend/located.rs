@@ -77,6 +77,7 @@ mod tests {
             pool: PoolSettings::default(),
             own: Default::default(),
             written: Default::default(),
+            flags: Default::default(),
         };
         let peers = || vec![Peer::tcp("shop", ([127, 0, 0, 1], 80).into())];
         let put = |name, peers: &[Peer], found: u32| {

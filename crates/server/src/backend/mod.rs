@@ -49,6 +49,7 @@ pub use kind::{Kind, Opened};
 pub use password::first_line;
 pub use pool::{CircuitOptions, ConnectionPool, PoolOptions, ShareOptions};
 pub(crate) use registry::query_bytes_max;
+pub use registry::sqlite::close as close_databases;
 pub use registry::{KINDS, besim, find, kinds, locate, open, reach};
 pub(crate) use secured::CONNECTION_BYTES as SECURED_BYTES;
 pub(crate) use secured::connector_of;

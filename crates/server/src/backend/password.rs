@@ -11,6 +11,10 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Password(pub(super) String);
 
+/// What to do where a server asks for a password that is not there.
+pub(super) const PASSWORD_CURE: &str = "put the password into a file, and name that as \
+     `password_file`, by its path from the service's folder on";
+
 /// Most bytes of a file with a password.
 const FILE_MAX: u64 = 4096;
 

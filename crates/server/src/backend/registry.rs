@@ -80,5 +80,5 @@ fn of<T>(
         .find(|kind| kind.declaration.name == config.kind);
     let kind = kind.ok_or_else(|| format!("there is no kind {} of backends", config.kind));
     kind.and_then(act)
-        .map_err(|why| format!("backend {}: {why}", config.name))
+        .map_err(|why| format!("backend {}: {}", config.name, config.flags.told(&why)))
 }

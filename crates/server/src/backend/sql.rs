@@ -80,6 +80,19 @@ pub(super) fn numbered(pieces: &[Box<[u8]>], mark: u8, out: &mut Vec<u8>) {
     }
 }
 
+/// What is left of a statement behind the blanks and comments that it begins with.
+pub(super) fn behind_comments(statement: &[u8]) -> &[u8] {
+    let mut rest = statement.trim_ascii_start();
+    loop {
+        let end = match rest {
+            [b'-', b'-', ..] => memchr::memchr(b'\n', rest).map(|at| at + 1),
+            [b'/', b'*', ..] => memchr::memmem::find(rest, b"*/").map(|at| at + 2),
+            _ => return rest,
+        };
+        rest = rest[end.unwrap_or(rest.len())..].trim_ascii_start();
+    }
+}
+
 /// In which piece a byte of the statement is that [`numbered`] makes, and how far into it; of an
 /// argument it is where the piece before ends.
 pub(super) fn in_pieces(pieces: &[Box<[u8]>], offset: usize) -> Option<(usize, usize)> {

@@ -59,21 +59,26 @@ impl Waited {
     }
 }
 
-/// What a failure of a connection says, in words.
-pub(super) fn in_words(why: &io::Error) -> String {
+/// What to do about a server that cannot be connected to.
+pub(super) const CURE: &str = "start it, or mend `url`";
+
+/// What a failure of a connection to a place says, in words.
+pub(super) fn in_words(place: &UrlPlace, why: &io::Error) -> String {
     match why.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it does not answer".to_owned(),
-        _ => why.to_string(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("{place} does not answer")
+        }
+        _ => format!("{place} cannot be reached: {why}"),
     }
 }
 
 /// Whether there is a server at a place.
 ///
 /// # Errors
-/// Why none can be connected to, in words.
+/// Why none can be connected to, in words, and what to do about it.
 pub(super) fn reach(place: &UrlPlace, tls: Option<&Arc<Connector>>) -> Result<(), String> {
     let opened = Waited::open(place, tls);
-    opened.map(drop).map_err(|why| in_words(&why))
+    (opened.map(drop)).map_err(|why| format!("{}; {CURE}", in_words(place, &why)))
 }
 
 /// A server that could not be asked, since when, and why.
@@ -131,6 +136,7 @@ mod tests {
         // What still waits is refused now.
         drop(listener);
         let _ = std::fs::remove_file(&path);
-        assert_eq!(reached.unwrap(), Err("it does not answer".to_owned()));
+        let told = format!("{} does not answer; {CURE}", path.display());
+        assert_eq!(reached.unwrap(), Err(told));
     }
 }

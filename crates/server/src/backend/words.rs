@@ -3,6 +3,7 @@
 
 use rhythm_engine::cohort::Argument;
 use rhythm_engine::program::Form;
+use rhythm_engine::settings::{BackendConfig, KeyFlags};
 use rhythm_net::Time;
 use rhythm_net::sparse::SparseByKind;
 use std::sync::{Mutex, PoisonError};
@@ -35,6 +36,8 @@ fn shortened(text: &str) -> &str {
 pub(super) struct Words {
     /// The backend's name.
     backend: String,
+    /// And what flags have said of it.
+    flags: KeyFlags,
     begun: Instant,
     /// By what failed, and why.
     lines: Mutex<SparseByKind<(String, String)>>,
@@ -44,8 +47,17 @@ impl Words {
     pub(super) fn new(backend: &str) -> Words {
         Words {
             backend: backend.to_owned(),
+            flags: KeyFlags::default(),
             begun: Instant::now(),
             lines: Mutex::default(),
+        }
+    }
+
+    /// Of a backend, whose table flags may have changed.
+    pub(super) fn of(config: &BackendConfig) -> Words {
+        Words {
+            flags: config.flags.clone(),
+            ..Words::new(&config.name)
         }
     }
 
@@ -60,29 +72,21 @@ impl Words {
 
     /// A line about connections, and what helps.
     pub(super) fn refused(&self, cause: &str, cure: &str) {
-        let cause = shortened(cause);
-        if let Some(left_out) = self.line("", cause) {
-            let backend = &*self.backend;
-            tracing::warn!(
-                backend,
-                cause,
-                left_out,
-                "the backend refuses connections: {cure}"
-            );
-        }
+        let cure = self.flags.told(cure);
+        self.apart(cause, &format!("the backend refuses connections: {cure}"));
     }
 
     /// A line about a connection that the server ends.
     pub(super) fn ended(&self, cause: &str) {
+        self.apart(cause, "the backend ends connections: see its own log");
+    }
+
+    /// A line about what is no statement's.
+    pub(super) fn apart(&self, cause: &str, what: &str) {
         let cause = shortened(cause);
         if let Some(left_out) = self.line("", cause) {
             let backend = &*self.backend;
-            tracing::warn!(
-                backend,
-                cause,
-                left_out,
-                "the backend ends connections: see its own log"
-            );
+            tracing::warn!(backend, cause, left_out, "{what}");
         }
     }
 

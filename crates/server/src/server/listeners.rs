@@ -14,8 +14,8 @@ use std::net::SocketAddr;
 pub(super) struct Entrances {
     /// The first address, unspecified where that is a Unix socket.
     pub(super) local: SocketAddr,
-    /// All of them, as settings name them.
-    pub(super) places: Places,
+    /// All of them, as settings name them: those without TLS, and those with it.
+    pub(super) places: [Places; 2],
     /// For the workers.
     pub(super) entrances: Vec<Entrance>,
 }
@@ -27,6 +27,11 @@ pub(super) struct Places(Vec<String>);
 impl Places {
     pub(super) fn of<'a>(listeners: impl IntoIterator<Item = &'a Listener>) -> Places {
         Places(listeners.into_iter().map(Listener::to_string).collect())
+    }
+
+    /// All in a line, where there are any.
+    pub(super) fn line(&self) -> Option<String> {
+        (!self.0.is_empty()).then(|| self.to_string())
     }
 }
 
@@ -74,9 +79,16 @@ pub(super) fn entrances(
         }
         groups.extend(inherited.into_iter().map(|one| (role, vec![one])));
     }
-    let firsts = || groups.iter().filter_map(|(_, group)| group.first());
-    let local = firsts().next().map(Listener::local_address);
-    let places = Places::of(firsts());
+    let firsts = || {
+        groups
+            .iter()
+            .filter_map(|(role, group)| Some((*role, group.first()?)))
+    };
+    let local = firsts().next().map(|(_, first)| first.local_address());
+    let places = [Role::default(), TLS].map(|role| {
+        let of_role = firsts().filter(|(of, _)| *of == role);
+        Places::of(of_role.map(|(_, first)| first))
+    });
     let entrance = |(role, mut group): (Role, Vec<Listener>)| match group.len() {
         1 => Entrance::of_all(role, group.remove(0), workers),
         _ => Ok(Entrance::listeners(role, group)),

@@ -272,6 +272,7 @@ mod tests {
                 },
                 own: BTreeMap::new(),
                 written: BTreeMap::new(),
+                flags: Default::default(),
             };
             let service = Service {
                 backends: vec![backend],

@@ -530,6 +530,11 @@ fn statements_are_checked_where_they_stand() {
             "\"nowhere\" does not exist",
         ),
         (
+            "query = \"select a from nowhere\"",
+            "rows = \"a(a)\"",
+            "whose tables psql makes: `psql postgres://shop%20owner@127.0.0.1:",
+        ),
+        (
             "query = \"selct 1\"",
             "rows = \"a(a)\"",
             "syntax error at or near \"selct\"",
@@ -593,10 +598,12 @@ fn statements_are_checked_where_they_stand() {
     // A mistake does not keep a site from being served while nobody can tell of it.
     database.kill();
     let said = check(&folder);
-    assert!(
-        said.contains("cannot be checked") && said.contains("warning"),
-        "{said}"
+    let told = format!(
+        "cannot be checked: 127.0.0.1:{} cannot be reached",
+        database.port
     );
+    assert!(said.contains(&told) && said.contains("warning"), "{said}");
+    assert!(said.contains("hint: start it, or mend `url`"), "{said}");
     let server = Server::start(&folder, &[]);
     assert!(matches!(get(&server, "/").0, 502 | 503));
     database.start_again();

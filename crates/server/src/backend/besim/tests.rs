@@ -358,6 +358,7 @@ fn config(url: &str) -> BackendConfig {
             })
             .collect(),
         written: Default::default(),
+        flags: Default::default(),
     }
 }
 

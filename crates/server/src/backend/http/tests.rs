@@ -69,6 +69,7 @@ fn wire(url: &str) -> HttpWire {
             .map(|(key, text)| (key, Setting::Text(text.to_owned())))
             .collect(),
         written: Default::default(),
+        flags: Default::default(),
     };
     HttpWire::new(Access::of(&config).unwrap().into())
 }

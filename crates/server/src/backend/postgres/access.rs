@@ -151,7 +151,7 @@ impl Access {
             tls,
             application_name: config.text("application_name").to_owned(),
             statement_timeout,
-            words: Words::new(&config.name),
+            words: Words::of(config),
         })
     }
 

@@ -7,7 +7,7 @@ use super::client::{Client, Described};
 use super::greeting::Refusal;
 use super::messages::ServerError;
 use super::statements::types;
-use crate::backend::sql::{self, in_pieces, mistake, numbered, unlike};
+use crate::backend::sql::{self, behind_comments, in_pieces, mistake, numbered, unlike};
 use crate::backend::waited::Absent;
 use rhythm_engine::diagnostic::Severity;
 use rhythm_engine::kind::{CallMistake, CallPart, PageCall};
@@ -33,7 +33,7 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
     let described = match ask(call, &statement) {
         Ok(Ok(described)) => described,
         Ok(Err(why)) => {
-            let hint = format!("it is tried in {}", call.backend.shown_text("url"));
+            let hint = where_tried(&why, call.backend.shown_text("url"));
             let characters = std::str::from_utf8(&statement).ok()?;
             let at = (why.position.checked_sub(1))
                 .and_then(|at| Some(characters.char_indices().nth(at)?.0));
@@ -43,14 +43,14 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
             });
         }
         Err(refusal) => {
-            let name = &call.backend.name;
+            let (name, flags) = (&call.backend.name, &call.backend.flags);
             let message = format!(
                 "statements of the backend `{name}` cannot be checked: {}",
-                refusal.cause
+                flags.told(&refusal.cause)
             );
             return Some(CallMistake {
                 severity: Severity::Warning,
-                ..mistake(CallPart::Asked, message, refusal.cure)
+                ..mistake(CallPart::Asked, message, flags.told(refusal.cure))
             });
         }
     };
@@ -86,7 +86,7 @@ fn ask(call: &PageCall<'_>, statement: &[u8]) -> Result<Result<Described, Server
     ABSENT.unless_absent(config, || {
         let access = Access::of(config).map_err(|cause| Refusal {
             cause,
-            cure: "mend it in service.toml",
+            cure: "mend that",
         })?;
         let client = Client::open(&access)?;
         match client.describe(types(call.form), statement)? {
@@ -97,6 +97,18 @@ fn ask(call: &PageCall<'_>, statement: &[u8]) -> Result<Result<Described, Server
     })
 }
 
+/// Where a statement was tried that is wrong, and how the table is made that it lacks there.
+fn where_tried(why: &ServerError, url: &str) -> String {
+    let tried = format!("it is tried in {url}");
+    match &*why.code {
+        "42P01" => format!(
+            "{tried}, whose tables psql makes: `psql {url} --file FILE` (`schema` is a key of \
+             SQLite's alone)"
+        ),
+        _ => tried,
+    }
+}
+
 /// Whether an error is about what the server can do now, by its SQLSTATE.
 fn is_of_server(code: &str) -> bool {
     let class = code.get(..2).unwrap_or_default();
@@ -105,15 +117,9 @@ fn is_of_server(code: &str) -> bool {
 
 /// The first word of a statement, in small letters.
 fn first_word(statement: &[u8]) -> Vec<u8> {
-    let mut rest = statement.trim_ascii_start();
-    loop {
-        let end = match rest {
-            [b'-', b'-', ..] => memchr::memchr(b'\n', rest).map(|at| at + 1),
-            [b'/', b'*', ..] => memchr::memmem::find(rest, b"*/").map(|at| at + 2),
-            [b'(', ..] => Some(1),
-            _ => break,
-        };
-        rest = rest[end.unwrap_or(rest.len())..].trim_ascii_start();
+    let mut rest = behind_comments(statement);
+    while let [b'(', inside @ ..] = rest {
+        rest = behind_comments(inside);
     }
     let is_letter = |byte: &&u8| byte.is_ascii_alphabetic();
     let word: Vec<u8> = rest.iter().take_while(is_letter).copied().collect();

@@ -5,12 +5,14 @@ use super::answer;
 use super::greeting::{Greeter, Refusal};
 use super::messages::{self, Fields, ServerError};
 use super::scan::ANSWER_MAX;
-use crate::backend::waited::{Waited, in_words};
+use crate::backend::http_client::UrlPlace;
+use crate::backend::waited::{CURE, Waited, in_words};
 use crate::backend::wire::Unreadable;
 use std::io;
 
 /// An open connection.
 pub(super) struct Client {
+    place: UrlPlace,
     connection: Waited,
     /// What has come and is not read.
     input: Vec<u8>,
@@ -24,10 +26,11 @@ pub(super) struct Described {
     pub(super) columns: Vec<u32>,
 }
 
-fn of_system(why: io::Error) -> Refusal {
-    Refusal {
-        cause: in_words(&why),
-        cure: "start it, or mend `url`",
+/// A connection to a place fails.
+fn failed_at(place: &UrlPlace) -> impl Fn(io::Error) -> Refusal {
+    move |why| Refusal {
+        cause: in_words(place, &why),
+        cure: CURE,
     }
 }
 
@@ -37,23 +40,25 @@ impl Client {
     /// # Errors
     /// Why it cannot be opened.
     pub(super) fn open(access: &Access) -> Result<Client, Refusal> {
-        let connection =
-            Waited::open(&access.address.place, access.tls.as_ref()).map_err(of_system)?;
+        let place = &access.address.place;
+        let failed = failed_at(place);
+        let connection = Waited::open(place, access.tls.as_ref()).map_err(&failed)?;
         let mut client = Client {
+            place: place.clone(),
             connection,
             input: Vec::new(),
         };
         let (mut greeter, mut out, mut input) = (Greeter::default(), Vec::new(), Vec::new());
         loop {
             let ready = greeter.go_on(access, &input, &mut out)?;
-            client.connection.write(&out).map_err(of_system)?;
+            client.connection.write(&out).map_err(&failed)?;
             out.clear();
             if let Some(used) = ready {
                 client.input = input.split_off(used);
                 return Ok(client);
             }
             input.clear();
-            client.connection.read(&mut input).map_err(of_system)?;
+            client.connection.read(&mut input).map_err(&failed)?;
         }
     }
 
@@ -70,7 +75,8 @@ impl Client {
         messages::parse(b"", types, &mut out, |out| out.extend_from_slice(statement));
         messages::of_statement(b'D', b"", &mut out);
         messages::sync(&mut out);
-        self.connection.write(&out).map_err(of_system)?;
+        let failed = failed_at(&self.place);
+        self.connection.write(&out).map_err(&failed)?;
         let (mut described, mut at) = (Ok(Described::default()), 0);
         loop {
             while let Some((message, used)) = messages::first(&self.input[at..], ANSWER_MAX)? {
@@ -90,7 +96,7 @@ impl Client {
             if self.input.len() > 2 * ANSWER_MAX {
                 return Err(Unreadable.into());
             }
-            self.connection.read(&mut self.input).map_err(of_system)?;
+            self.connection.read(&mut self.input).map_err(&failed)?;
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::access::Access;
 use super::messages::{self, Fields, Message, ServerError};
+use crate::backend::password::PASSWORD_CURE;
 use crate::backend::wire::Unreadable;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
@@ -185,7 +186,7 @@ fn shown(
         Some(password) => Ok(password.0.into_bytes()),
         None => Err(Refusal {
             cause: "the server asks for a password".to_owned(),
-            cure: "name a file with it as `password_file`",
+            cure: PASSWORD_CURE,
         }),
     };
     let wrong = |why: std::io::Error| Refusal {

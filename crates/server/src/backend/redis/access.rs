@@ -114,7 +114,7 @@ impl Access {
             address,
             tls,
             password: LoadedPassword::read(config, "password_file", of_url)?,
-            words: Words::new(&config.name),
+            words: Words::of(config),
         })
     }
 }

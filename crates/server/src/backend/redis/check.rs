@@ -38,16 +38,16 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
     let told = ABSENT.unless_absent(call.backend, || {
         let access = Access::of(call.backend).map_err(|cause| Refusal {
             cause,
-            cure: "mend it in service.toml",
+            cure: "mend that",
         })?;
         ask(&access, name.as_bytes())
     });
     match told {
         Err(refusal) => {
-            let backend = &call.backend.name;
-            let why = refusal.cause;
+            let (backend, flags) = (&call.backend.name, &call.backend.flags);
+            let why = flags.told(&refusal.cause);
             let message = format!("commands of the backend `{backend}` cannot be checked: {why}");
-            mistake(Severity::Warning, message, refusal.cure)
+            mistake(Severity::Warning, message, &flags.told(refusal.cure))
         }
         Ok(Told::Unknown) => {
             let message = format!("the server knows no command {name}");

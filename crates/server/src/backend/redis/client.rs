@@ -5,7 +5,8 @@ use super::access::Access;
 use super::greeting::{Greeter, Refusal};
 use super::reply::{ANSWER_MAX, Scalar, Scan, Token, Tokens};
 use super::request::write_words;
-use crate::backend::waited::{Waited, in_words};
+use crate::backend::http_client::UrlPlace;
+use crate::backend::waited::{CURE, Waited, in_words};
 use std::io;
 
 /// What a server says of a command.
@@ -19,10 +20,11 @@ pub(super) enum Told {
     Words(i64),
 }
 
-fn of_system(why: io::Error) -> Refusal {
-    Refusal {
-        cause: in_words(&why),
-        cure: "start it, or mend `url`",
+/// A connection to a place fails.
+fn failed_at(place: &UrlPlace) -> impl Fn(io::Error) -> Refusal {
+    move |why| Refusal {
+        cause: in_words(place, &why),
+        cure: CURE,
     }
 }
 
@@ -31,30 +33,31 @@ fn of_system(why: io::Error) -> Refusal {
 /// # Errors
 /// Why it cannot be asked.
 pub(super) fn ask(access: &Access, name: &[u8]) -> Result<Told, Refusal> {
-    let mut connection =
-        Waited::open(&access.address.place, access.tls.as_ref()).map_err(of_system)?;
+    let place = &access.address.place;
+    let failed = failed_at(place);
+    let mut connection = Waited::open(place, access.tls.as_ref()).map_err(&failed)?;
     let (mut greeter, mut out, mut input) = (Greeter::default(), Vec::new(), Vec::new());
     let used = loop {
         let ready = greeter.go_on(access, &input, &mut out)?;
-        connection.write(&out).map_err(of_system)?;
+        connection.write(&out).map_err(&failed)?;
         out.clear();
         if let Some(used) = ready {
             break used;
         }
         input.clear();
-        connection.read(&mut input).map_err(of_system)?;
+        connection.read(&mut input).map_err(&failed)?;
     };
     input.drain(..used);
     write_words(3, &mut out, |word| {
         [b"COMMAND", &b"INFO"[..], name].into_iter().for_each(word);
     });
-    connection.write(&out).map_err(of_system)?;
+    connection.write(&out).map_err(&failed)?;
     let mut scan = Scan::default();
     loop {
         if let Some(end) = scan.end(&input, ANSWER_MAX)? {
             return Ok(read(&input[..end]));
         }
-        connection.read(&mut input).map_err(of_system)?;
+        connection.read(&mut input).map_err(&failed)?;
     }
 }
 

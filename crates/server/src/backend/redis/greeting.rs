@@ -3,6 +3,7 @@
 use super::access::Access;
 use super::reply::{Scalar, Scan, ServerError, Token, Tokens};
 use super::request::write_words;
+use crate::backend::password::PASSWORD_CURE;
 use crate::backend::whole::whole;
 use crate::backend::wire::Unreadable;
 
@@ -45,7 +46,7 @@ impl From<ServerError<'_>> for Refusal {
         let is_old = error.code() == b"NOPROTO" || message.starts_with(b"unknown command");
         let cure = match error.code() {
             _ if is_old => "use Redis 6 or a later one, or Valkey, which speak RESP3",
-            b"NOAUTH" => "name a file with the password as `password_file`",
+            b"NOAUTH" => PASSWORD_CURE,
             b"WRONGPASS" | b"NOPERM" => "see the user in `url`, `password_file`, and the ACL there",
             b"LOADING" | b"BUSY" | b"MASTERDOWN" => "wait until it is ready",
             b"DENIED" => "set a password there, and `password_file` here",

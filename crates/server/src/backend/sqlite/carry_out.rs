@@ -4,7 +4,7 @@ use super::binding::{Bound, Wrong};
 use super::frames::{self, ANSWER_MAX, Outcome, framed};
 use super::query::{Asked, Query};
 use super::transaction;
-use super::wrong::in_words;
+use super::wrong::{in_words, of_file};
 use crate::backend::words::Words;
 use rhythm_engine::cohort::{Cell, ROWS_MAX};
 use rhythm_net::local;
@@ -12,6 +12,7 @@ use rusqlite::ffi::ErrorCode;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, Statement};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,25 +20,43 @@ use std::time::{Duration, Instant};
 impl Words {
     /// A statement failed: what became of it.
     pub(super) fn failed(&self, statement: &str, why: &Error) -> Outcome {
-        let outcome = match why.sqlite_error_code() {
-            Some(ErrorCode::ConstraintViolation) => Outcome::Broken,
-            Some(ErrorCode::OperationInterrupted | ErrorCode::DatabaseBusy) => Outcome::Late,
-            Some(ErrorCode::TooBig | ErrorCode::TypeMismatch) => Outcome::Unfit,
-            Some(
-                ErrorCode::Unknown
-                | ErrorCode::ReadOnly
-                | ErrorCode::ApiMisuse
-                | ErrorCode::ParameterOutOfRange
-                | ErrorCode::AuthorizationForStatementDenied
-                | ErrorCode::SchemaChanged,
-            ) => Outcome::Refused,
-            None => Outcome::Refused,
-            Some(_) => Outcome::Failed,
-        };
+        let outcome = outcome_by(why);
         if outcome != Outcome::Broken {
             self.tell(statement, &in_words(why));
         }
         outcome
+    }
+
+    /// The database cannot be opened: what becomes of what it is asked.
+    pub(super) fn unopened(&self, path: &Path, why: &Error) -> Outcome {
+        let what = match path.exists() {
+            true => "the database cannot be opened: see whether this user may write it",
+            false => {
+                "the database is gone: put it back, or, where there is a `schema`, have it made \
+                 anew by a reload (SIGHUP)"
+            }
+        };
+        self.apart(&of_file(path, why), what);
+        outcome_by(why)
+    }
+}
+
+/// What becomes of a statement that fails so.
+fn outcome_by(why: &Error) -> Outcome {
+    match why.sqlite_error_code() {
+        Some(ErrorCode::ConstraintViolation) => Outcome::Broken,
+        Some(ErrorCode::OperationInterrupted | ErrorCode::DatabaseBusy) => Outcome::Late,
+        Some(ErrorCode::TooBig | ErrorCode::TypeMismatch) => Outcome::Unfit,
+        Some(
+            ErrorCode::Unknown
+            | ErrorCode::ReadOnly
+            | ErrorCode::ApiMisuse
+            | ErrorCode::ParameterOutOfRange
+            | ErrorCode::AuthorizationForStatementDenied
+            | ErrorCode::SchemaChanged,
+        ) => Outcome::Refused,
+        None => Outcome::Refused,
+        Some(_) => Outcome::Failed,
     }
 }
 

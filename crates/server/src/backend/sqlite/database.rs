@@ -4,9 +4,11 @@ use super::wrong::{FILE, Wrong, in_words};
 use rhythm_engine::kind::{BackendMistake, Within};
 use rhythm_engine::settings::BackendConfig;
 use rusqlite::config::DbConfig;
+use rusqlite::fallible_iterator::FallibleIterator;
+use rusqlite::ffi::ErrorCode;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, Error, OpenFlags};
+use rusqlite::{Batch, Connection, Error, OpenFlags};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use super::file::{self, Opened};
 use super::frames::ANSWER_MAX;
 use super::passwords;
 use crate::backend::files::read_regular;
+use crate::backend::sql::behind_comments;
 
 /// The keys of scripts: what makes tables, and what fills them.
 pub(super) const SCHEMA: &str = "schema";
@@ -77,28 +80,58 @@ impl Script {
 
     /// Carries it out.
     fn run(&self, key: &'static str, connection: &Connection) -> Result<(), Wrong> {
-        connection.execute_batch(&self.text).map_err(|why| {
-            let words = in_words(&why);
-            // What is told is the rest of the text, and where in it the mistake is.
-            let offset = match &why {
-                Error::SqlInputError { sql, offset, .. } => (self.text.rfind(sql))
-                    .map(|begin| begin + usize::try_from(*offset).unwrap_or(0)),
-                _ => None,
+        let mut statements = Batch::new(connection, &self.text);
+        // Where the next one begins.
+        let mut begin = 0;
+        loop {
+            let statement = statements.next().map_err(|why| {
+                // What is told is the rest of the text, and where in it the mistake is.
+                let offset = match &why {
+                    Error::SqlInputError { sql, offset, .. } => (self.text.rfind(sql))
+                        .map(|rest| rest + usize::try_from(*offset).unwrap_or(0)),
+                    _ => None,
+                };
+                self.wrong(key, &why, offset)
+            })?;
+            let Some(mut statement) = statement else {
+                return Ok(());
             };
-            let Some(offset) = offset else {
-                let path = self.path.display();
-                return Wrong::new(key, format!("`{key}` fails: {path}: {words}"));
+            // As it stands there: it has no values of others.
+            let text = statement.expanded_sql().unwrap_or_default();
+            begin += self.text[begin..].find(&text).unwrap_or(0);
+            let mut rows = statement.raw_query();
+            let told = |why: Error| {
+                let comments = text.len() - behind_comments(text.as_bytes()).len();
+                self.wrong(key, &why, Some(begin + comments))
             };
-            let within = Within {
-                file: self.name.clone(),
-                text: self.text.clone(),
-                offset: offset.min(self.text.len()),
-            };
-            Wrong {
-                within: Some(Box::new((self.path.clone(), within))),
-                ..Wrong::new(key, format!("`{key}` fails: {words}"))
+            while rows.next().map_err(told)?.is_some() {}
+            begin += text.len();
+        }
+    }
+
+    /// What is wrong with it, and where in it, where that is known.
+    fn wrong(&self, key: &'static str, why: &Error, offset: Option<usize>) -> Wrong {
+        let words = in_words(why);
+        let Some(offset) = offset else {
+            let path = self.path.display();
+            return Wrong::new(key, format!("`{key}` fails: {path}: {words}"));
+        };
+        let within = Within {
+            file: self.name.clone(),
+            text: self.text.clone(),
+            offset: offset.min(self.text.len()),
+        };
+        let hint = match why.sqlite_error_code() {
+            Some(ErrorCode::ConstraintViolation) => {
+                "a row that is written here breaks a rule of its table: mend the row, or the rule"
             }
-        })
+            _ => "mend this statement: pages' own are tried once the tables can be made",
+        };
+        Wrong {
+            within: Some(Box::new((self.path.clone(), within))),
+            hint: hint.to_owned(),
+            ..Wrong::new(key, format!("`{key}` fails: {words}"))
+        }
     }
 }
 
@@ -319,6 +352,38 @@ fn prepare_to_check(connection: &Connection) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_that_breaks_a_rule_is_told_where_it_is_written() {
+        let connection = Connection::open_in_memory().unwrap();
+        let script = |text: &str| Script {
+            name: "a.sql".to_owned(),
+            path: "a.sql".into(),
+            text: text.to_owned(),
+        };
+        let rest = "create table t(a check (a > 0)) /* ; */;;\n-- one; and another\n\
+                    insert into t values (1) returning a;\n\n-- a third\n/* and */\n";
+        let whole = script(&format!(
+            "{rest}insert into t values (2), (0);\nselect 1;\n"
+        ));
+        let wrong = whole.run(SCHEMA, &connection).unwrap_err();
+        let offset = wrong.within.as_ref().map(|within| within.1.offset);
+        assert_eq!(offset, Some(rest.len()));
+        let told = wrong.to_string();
+        assert!(
+            told.starts_with("a.sql:7: `schema` fails: CHECK constraint failed")
+                && told.ends_with("mend the row, or the rule"),
+            "{told}"
+        );
+        let count = "select count(*) from t";
+        let count: i64 = connection.query_row(count, [], |row| row.get(0)).unwrap();
+        assert_eq!(count, 1);
+        assert!(
+            script("select 1; -- no more\n")
+                .run(DATA, &connection)
+                .is_ok()
+        );
+    }
 
     #[test]
     fn a_new_file_is_gone_again_where_its_scripts_fail_and_stays_where_another_fills_it() {

@@ -137,7 +137,7 @@ impl Opened {
     }
 
     /// Puts what is only in the log into the file that it has open. Whether that was done whole.
-    fn is_checkpointed(&self) -> bool {
+    pub(super) fn is_checkpointed(&self) -> bool {
         let pragma = "pragma wal_checkpoint";
         let done = self.connection.query_row(pragma, [], |row| {
             let [busy, pages, of_them] = [row.get(0)?, row.get(1)?, row.get(2)?];

@@ -33,6 +33,7 @@ use crate::backend::kind::{Kind, Opened};
 use crate::backend::{ConnectionPool, PoolOptions};
 use database::{CONNECTION_BYTES_MAX, DATA, SCHEMA};
 use opened::THREADS_A_CONNECTION;
+pub use opened::close;
 use rhythm_engine::kind::{Asks, BackendKey, BackendKind};
 use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;

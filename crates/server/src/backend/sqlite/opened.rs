@@ -9,13 +9,14 @@ use rhythm_engine::settings::BackendConfig;
 use rhythm_net::{LocalListener, Peer};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{io, thread as threads};
 
 /// A database that is listened for.
 struct Listening {
     config: BackendConfig,
     listener: Arc<LocalListener>,
+    shared: Arc<Shared>,
     threads: Arc<Threads>,
 }
 
@@ -68,7 +69,7 @@ fn begin(config: &BackendConfig, path: &Path) -> io::Result<Listening> {
     let listener = Arc::new(LocalListener::bind()?);
     let threads = Arc::new(Threads::of(config.pool.connections_max as usize));
     let listen = {
-        let (listener, threads) = (listener.clone(), threads.clone());
+        let (listener, shared, threads) = (listener.clone(), shared.clone(), threads.clone());
         let name = format!("sqlite-{}", config.name);
         move || listen(&listener, &name, &shared, &threads)
     };
@@ -78,8 +79,33 @@ fn begin(config: &BackendConfig, path: &Path) -> io::Result<Listening> {
     Ok(Listening {
         config: config.clone(),
         listener,
+        shared,
         threads,
     })
+}
+
+/// For how long a server that ends waits for the threads of its databases: their statements are
+/// stopped as those who asked are gone.
+const LAST_MOMENT: Duration = Duration::from_secs(2);
+
+/// Closes the databases, since nobody asks them any more: the files alone have all that was written
+/// then, as the last connection to one puts into it what is only in its log (`-wal`).
+pub fn close() {
+    let until = Instant::now() + LAST_MOMENT;
+    let all: Vec<_> = (those_listening().iter())
+        .map(|known| (known.shared.clone(), known.threads.clone()))
+        .collect();
+    for (shared, threads) in all {
+        let have_ended = threads.have_ended(until);
+        let has_all = shared.writer.close();
+        if !have_ended || !has_all {
+            tracing::warn!(
+                file = %shared.path.display(),
+                "the database is in use yet: what was written last may be in FILE-wal alone, so \
+                 keep that beside it"
+            );
+        }
+    }
 }
 
 /// A pool of a worker's is there, until this is dropped.
@@ -149,6 +175,14 @@ impl Threads {
         Pool(self.clone())
     }
 
+    /// Waits until all have ended, and then at most. Whether they have.
+    fn have_ended(&self, until: Instant) -> bool {
+        let left = until.saturating_duration_since(Instant::now());
+        let are_there = |count: &mut Count| count.threads > 0;
+        let waited = (self.has_room).wait_timeout_while(self.count(), left, are_there);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
     /// Waits until one more may be begun, and counts it.
     fn begin(self: &Arc<Threads>) -> Counted {
         let is_full = |count: &mut Count| {
@@ -177,7 +211,7 @@ struct Counted(Arc<Threads>);
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.count().threads -= 1;
-        self.0.has_room.notify_one();
+        self.0.has_room.notify_all();
     }
 }
 
@@ -210,9 +244,11 @@ fn listen(listener: &Arc<LocalListener>, name: &str, shared: &Arc<Shared>, threa
             if !listener.is_known() {
                 return;
             }
-            shared
-                .words
-                .tell("", &format!("no thread for a connection: {why}"));
+            shared.words.apart(
+                &why.to_string(),
+                "no thread can be begun for a connection to the database: see how many files and \
+                 threads the process may have",
+            );
             // Most often no more files or threads may be had for now.
             threads::sleep(Duration::from_millis(100));
         }

@@ -18,7 +18,7 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
         Err(why) => {
             let name = &call.backend.name;
             let message = format!("the database of the backend `{name}` cannot be asked: {why}");
-            let hint = "mend that, and statements are tried";
+            let hint = "mend that: until then no page's statement is tried";
             return error(message, hint.to_owned());
         }
     };

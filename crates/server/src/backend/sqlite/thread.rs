@@ -94,7 +94,7 @@ fn answer_all(
             None => match open(shared, asker) {
                 Ok(opened) => reader.insert(opened),
                 Err(why) => {
-                    answer_failed(shared.words.failed("", &why), out);
+                    answer_failed(shared.words.unopened(&shared.path, &why), out);
                     continue;
                 }
             },

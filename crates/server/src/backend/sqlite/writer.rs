@@ -106,6 +106,15 @@ impl Writer {
         }
     }
 
+    /// Closes the connection that writes, once all that it wrote is in the file itself, as nothing
+    /// more is asked. Whether it is.
+    pub(super) fn close(&self) -> bool {
+        let Ok(mut at_work) = self.at_work.try_lock() else {
+            return false;
+        };
+        (at_work.take()).is_none_or(|it| it.connection.is_checkpointed())
+    }
+
     /// Carries out the query of a frame, which came at this time, and appends its answer.
     pub(super) fn carry_out(
         &self,
@@ -168,7 +177,7 @@ impl Writer {
                     put_off.extend(slow);
                 }
                 Err(why) => {
-                    let outcome = words.failed("", &why);
+                    let outcome = words.unopened(&self.path, &why);
                     let all = together.iter().chain(left.iter().flatten());
                     return all
                         .chain(&put_off)

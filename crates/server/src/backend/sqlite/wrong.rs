@@ -28,13 +28,13 @@ impl Wrong {
             key,
             within: None,
             why,
-            hint: "mend that, and statements are tried".to_owned(),
+            hint: "mend that: until then no page's statement is tried".to_owned(),
         }
     }
 
     /// What SQLite says of the database.
     pub(super) fn of_file(path: &Path, why: &Error) -> Wrong {
-        let wrong = Wrong::new(FILE, format!("{}: {}", path.display(), in_words(why)));
+        let wrong = Wrong::new(FILE, of_file(path, why));
         match why.sqlite_error_code() {
             // SQLite has other files beside it while it is open.
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
@@ -46,6 +46,17 @@ impl Wrong {
                     ..wrong
                 }
             }
+            Some(ErrorCode::NotADatabase) => Wrong {
+                hint: format!(
+                    "name a database of SQLite as `{FILE}`, or a file that is not there yet, and \
+                     it is made of `schema`"
+                ),
+                ..wrong
+            },
+            Some(ErrorCode::ConstraintViolation) => Wrong {
+                hint: "mend the row that its scripts write, or the rule".to_owned(),
+                ..wrong
+            },
             _ => wrong,
         }
     }
@@ -74,6 +85,15 @@ impl fmt::Display for Wrong {
 impl From<Wrong> for String {
     fn from(wrong: Wrong) -> String {
         wrong.to_string()
+    }
+}
+
+/// What SQLite says of a database, which may name it.
+pub(super) fn of_file(path: &Path, why: &Error) -> String {
+    let (path, words) = (path.display().to_string(), in_words(why));
+    match words.contains(&path) {
+        true => words,
+        false => format!("{path}: {words}"),
     }
 }
 
