@@ -20,7 +20,7 @@ const TRIED: [u32; 3] = [1, 8, 32];
 const COHORT: u32 = 4096;
 /// Cohorts in flight, likewise: as many as there can be queues.
 const IN_FLIGHT: u32 = 32;
-/// One of the processes takes its seconds and what it begins with, of which the emulation's is long.
+/// One of the processes takes its seconds, and before them what is long with the emulation.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
 const LAYOUT: Layout = Layout::Row;
 const PAGE: Page = Page::AccountSummary;
