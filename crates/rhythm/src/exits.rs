@@ -28,7 +28,7 @@ struct Exit {
 }
 
 /// All of them.
-const EXITS: [Exit; 9] = [
+const EXITS: [Exit; 10] = [
     Exit {
         status: "0",
         of: None,
@@ -70,6 +70,11 @@ const EXITS: [Exit; 9] = [
     Exit {
         status: "128 + N",
         of: Some("rhythm bench compare"),
+        means: "Signal N ended it, and before it all that it had started.",
+    },
+    Exit {
+        status: "128 + N",
+        of: Some("rhythm bench device"),
         means: "Signal N ended it, and before it all that it had started.",
     },
     Exit {

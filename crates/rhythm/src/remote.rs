@@ -1,6 +1,7 @@
 //! `--device remote=HOST:PORT`, or `remote=venice`: cohorts that other machines run.
 
 use crate::device::Device;
+use crate::exits::wrong;
 use anyhow::{Context, Result, bail, ensure};
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
@@ -240,10 +241,9 @@ impl RemoteArgs {
             ("--device-alone", self.device_alone, is_venice, venice),
         ] {
             if is_given && !is_meant {
-                let text = format!(
-                    "{flag} is for --device {REMOTE}{of}; add it, or leave this flag out\n"
-                );
-                bail!(clap::Error::raw(ErrorKind::ArgumentConflict, text));
+                bail!(wrong(format_args!(
+                    "{flag} is for --device {REMOTE}{of}; add it, or leave this flag out"
+                )));
             }
         }
         Ok(())
@@ -260,8 +260,10 @@ fn find(place: &str, key: Option<Secret>) -> Result<Place> {
         address.with_context(|| format!("--device {REMOTE}{place}: its name has no address"))?;
     ensure!(
         key.is_some() || address.ip().is_loopback(),
-        "--device {REMOTE}{place}: it is on another machine, where anybody could be in its place; \
-         give the key that it has by --device-key FILE (docs/devices.md)"
+        wrong(format_args!(
+            "--device {REMOTE}{place}: it is on another machine, where anybody could be in its \
+             place; give the key that it has by --device-key FILE (docs/devices.md)"
+        ))
     );
     let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
     let peer = Peer::tcp(host, address);

@@ -1,8 +1,14 @@
 //! `--device`, as people type it: what is said where there is no GPU, and where flags do not go
 //! together.
 
+#[cfg(feature = "cuda-emulation")]
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
+#[cfg(feature = "cuda-emulation")]
+use std::process::Stdio;
 use std::process::{Command, Output};
+#[cfg(feature = "cuda-emulation")]
+use std::time::{Duration, Instant};
 
 const BANKING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../services/banking");
 
@@ -280,5 +286,54 @@ fn queues_are_measured_by_a_process_for_each_number_of_them() {
     for of in found {
         assert!(of["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0));
         assert!(of["cohort"] == 16 && of["in_flight"] == 2, "{of}");
+    }
+}
+
+/// The last of a process's children, if it has one.
+#[cfg(feature = "cuda-emulation")]
+fn child_of(process: u32) -> Option<u32> {
+    let file = format!("/proc/{process}/task/{process}/children");
+    let children = std::fs::read_to_string(file).ok()?;
+    children.split_whitespace().next_back()?.parse().ok()
+}
+
+#[cfg(feature = "cuda-emulation")]
+#[test]
+fn no_process_for_queues_outlives_the_one_that_started_it() {
+    const NEVER: Duration = Duration::from_secs(60);
+    let until = |what: &str, is_so: &mut dyn FnMut() -> bool| {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < NEVER, "{what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    for (signal, status) in [(Signal::TERM, Some(128 + 15)), (Signal::KILL, None)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut bench = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+            .args(["bench", "device", "--service", BANKING])
+            .args(["--device", "cuda-emulated", "--measure", "queues"])
+            .args(["--cohort-size", "16", "--cohorts-in-flight", "2"])
+            .args(["--seconds", "60"])
+            .env("TMPDIR", folder.path())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program is built");
+        let mut child = None;
+        until("it starts no other", &mut || {
+            child = child_of(bench.id());
+            child.is_some()
+        });
+        kill_process(Pid::from_child(&bench), signal).expect("it runs");
+        let ended = bench.wait().expect("it ends");
+        assert_eq!(ended.code(), status);
+        let is_there = format!("/proc/{}/exe", child.expect("it was found"));
+        until("the other goes on", &mut || {
+            std::fs::read_link(&is_there).is_err()
+        });
+        if signal == Signal::TERM {
+            let left = std::fs::read_dir(folder.path()).expect("it is there");
+            assert_eq!(left.count(), 0);
+        }
     }
 }

@@ -648,7 +648,14 @@ fn commands_end_with_what_the_table_says() {
         (&["model", "--mix", "1e308,1e308"], 2),
         (&["kv", "-I", "33m"], 2),
         (&["kv", "keyspace"], 2),
+        (&["kv", "-o", "hashpower=40"], 2),
         (&["rpo", "--pid", "1"], 2),
+        (
+            &["rpo", "--pid", "1", "--ring", "x", "--policy", "paper"],
+            2,
+        ),
+        (&["serve", sound, "--device", "remote=192.0.2.1:1"], 2),
+        (&["bench", "device", "--page", "check_detail_image"], 2),
     ] {
         let output = rhythm(arguments).output().expect("it is started");
         assert_eq!(output.status.code(), Some(status), "{arguments:?}");

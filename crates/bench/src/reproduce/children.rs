@@ -133,9 +133,12 @@ impl Process {
     }
 }
 
-/// Runs one to its end, for which it has this time, and gives what it said. Its input is the
-/// caller's to say.
-pub(crate) fn output(command: &mut Command, patience: Duration) -> io::Result<Output> {
+/// Runs one to its end, for which it has this time, and gives what it said; it ends where this
+/// program does ([`leave`]), or is killed. Its input is the caller's to say.
+///
+/// # Errors
+/// It does not start, or has not ended in time.
+pub fn output(command: &mut Command, patience: Duration) -> io::Result<Output> {
     // Files, so that neither of the two fills while the other is read.
     let folder = Folder::new().map_err(io::Error::other)?;
     let [said, errors] = ["output", "errors"].map(|name| folder.path().join(name));

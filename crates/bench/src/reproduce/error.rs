@@ -86,9 +86,16 @@ pub enum ReproduceError {
     /// The load generator.
     #[error(transparent)]
     Load(#[from] MemcachedError),
-    /// A simulation of cohorts.
-    #[error("cohorts cannot be simulated: {0}")]
-    Cohorts(#[from] rhythm_model::Mistake),
+    /// What a report of `rhythm bench device` says of cohorts is none of any.
+    #[error("{}: cohorts of layout {layout} cannot be simulated: {why}", path.display())]
+    Cohorts {
+        /// The file.
+        path: PathBuf,
+        /// Whose they are.
+        layout: String,
+        /// What is the matter.
+        why: rhythm_model::Mistake,
+    },
     /// The parameters of a model.
     #[error(transparent)]
     Model(#[from] ModelError),

@@ -42,8 +42,8 @@ mod venice;
 mod verdicts;
 
 pub(crate) use charts::{DrawError, FONT, color};
-pub use children::leave;
-pub(crate) use children::{Folder, Process, output, tail};
+pub(crate) use children::{Folder, Process, tail};
+pub use children::{leave, output};
 pub use error::ReproduceError;
 pub use options::ReproduceOptions;
 pub use progress::ReproduceProgress;

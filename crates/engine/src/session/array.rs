@@ -318,6 +318,17 @@ impl SessionArray {
         (self.shared.as_ref().and_then(confirmed)).is_some_and(|at| at > since)
     }
 
+    /// When it counts as asked what the store has of a session, where that is asked now: what was
+    /// confirmed in this very millisecond is older than the answer if it was before, and newer if
+    /// it is yet to be.
+    pub fn asks(&self, id: &SessionId, now: Millis) -> Millis {
+        let before = now.saturating_sub(1);
+        match self.is_confirmed(id, before) && !self.is_confirmed(id, now) {
+            true => now,
+            false => before,
+        }
+    }
+
     /// Ends sessions of a user, oldest first, until there are no more than may be.
     fn keep_limit(&self, user: i64, now: u64, told: &mut dyn FnMut(SessionId)) {
         let Some((_, most)) = self.users else {

@@ -28,6 +28,8 @@ pub(super) enum Phase {
 /// A connection with a codec.
 pub(super) struct Link<C> {
     pub(super) codec: C,
+    /// Begun by us: it has no place that a client could have.
+    is_ours: bool,
     pub(super) phase: Phase,
     /// The rest of what was sealed at once, and of greetings.
     pub(super) held: Outgoing,
@@ -55,10 +57,11 @@ pub(super) struct State<S: Codecs> {
 }
 
 impl<S: Codecs> State<S> {
-    /// Adds a connection with this codec.
+    /// Adds a connection with this codec; one that is being connected is ours.
     pub(super) fn add(&mut self, id: ConnectionId, codec: S::Codec, phase: Phase) {
         let link = Link {
             codec,
+            is_ours: phase == Phase::Connecting,
             phase,
             held: Outgoing::new(),
             wants_write: false,
@@ -89,11 +92,12 @@ impl<S: Codecs> State<S> {
         }
     }
 
-    /// Others need places: drops those that have not taken what is held for longest, and for long
-    /// enough. Whether there were any.
+    /// Clients need places: drops those of them that have not taken what is held for longest, and
+    /// for long enough. Whether there were any.
     pub(super) fn make_room(&mut self, port: &mut dyn Port) -> bool {
         let left_max = self.linger.saturating_sub(YIELD_AFTER);
-        let closing = self.links.iter().filter_map(|(id, link)| {
+        let clients = self.links.iter().filter(|(_, link)| !link.is_ours);
+        let closing = clients.filter_map(|(id, link)| {
             let until = match link.phase {
                 Phase::Closing => self.closing.deadline(id.slot())?,
                 Phase::Connecting | Phase::Open => return None,

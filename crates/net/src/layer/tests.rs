@@ -19,7 +19,7 @@ impl Codecs for Copies {
     }
 
     fn connecting(&mut self, _: &Peer) -> Option<Record> {
-        None
+        Some(Record)
     }
 }
 
@@ -121,6 +121,28 @@ fn who_has_not_taken_the_end_of_an_answer_for_a_while_gives_way() {
     assert_eq!(crowded(&mut port, later), (9, 1));
     assert_eq!(crowded(&mut port, later), (9, 2));
     assert_eq!(port.aborted.len(), 11);
+}
+
+#[test]
+fn what_we_have_begun_has_no_place_that_a_client_could_have() {
+    let (mut layer, mut port) = closing(0);
+    let server = Peer::tcp("a server", ([127, 0, 0, 1], 1).into());
+    let mut begun = None;
+    layer.handle(&mut port, Time::ZERO, |_, port| {
+        begun = port.connect(&server).ok();
+    });
+    let id = begun.expect("a connection");
+    port.at(id).open = true;
+    layer.connected(&mut port, id, Time::ZERO);
+    layer.handle(&mut port, Time::ZERO, |_, port| {
+        assert_eq!(port.send(id, b"question"), Sent::Taken(8));
+        port.close(id);
+    });
+    // It takes its time, which the handler is not spared for, and is over in the end.
+    layer.crowded(&mut port, Time::ZERO + 2 * YIELD_AFTER);
+    assert_eq!((port.connections.len(), layer.handler.crowded), (1, 1));
+    layer.tick(&mut port, Time::ZERO + 11 * YIELD_AFTER);
+    assert!(port.connections.is_empty());
 }
 
 #[test]

@@ -32,11 +32,20 @@ function sound(alarms) {
 }
 
 function update(told) {
-    const isAnother = samples.add(told);
     show(server, told.server);
     show(state, `${told.state}, up for ${text(told.up, "seconds")}, version ${told.version}`);
     hint.hidden = told.hint === null;
     show(hint, told.hint ?? "");
+    sound(told.alarms);
+    // One whose threads do not answer has none: what it told before stays, and is marked as old.
+    document.body.classList.toggle("stale", told.panels.length === 0);
+    if (told.panels.length > 0) {
+        draw(told);
+    }
+}
+
+function draw(told) {
+    const isAnother = samples.add(told);
     const ids = told.panels.map(({ id }) => id);
     if (ids.join() !== [...panels.keys()].join()) {
         panels.forEach((panel) => panel.remove());
@@ -50,7 +59,6 @@ function update(told) {
     for (const panel of told.panels) {
         panels.get(panel.id).update(panel, samples, told.at, isAnother);
     }
-    sound(told.alarms);
 }
 
 async function ask() {
@@ -76,7 +84,6 @@ async function ask() {
         return;
     }
     try {
-        document.body.classList.remove("stale");
         update(told);
     } catch (error) {
         // What is wrong with this script is for its developers, and no absence of the server's.

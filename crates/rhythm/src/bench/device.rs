@@ -19,6 +19,7 @@ use crate::device::{Device, queues_asked_for, take_all_queues};
 use crate::exits::wrong;
 use crate::folder::Folder;
 use crate::load::{parse_page, write_json};
+use crate::reproduce::watch_signals;
 use crate::{machine, output};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
@@ -133,7 +134,19 @@ struct Recorded<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    // Check images are files: the host's (and left out by the paper, section 5.1).
+    let all = Page::ALL
+        .into_iter()
+        .filter(|page| *page != Page::CheckDetailImage);
+    let chosen = |page: &Page| args.pages.is_empty() || args.pages.contains(page);
+    let pages: Vec<Page> = all.filter(chosen).collect();
+    if pages.is_empty() {
+        bail!(wrong(
+            "there is nothing to measure: check images are files, which the host sends"
+        ));
+    }
     take_all_queues(args.device);
+    let _watch = watch_signals()?;
     let (gpu, description) = open(args)?;
     let folder = Folder::read(&args.service)?;
     let service = folder.compile()?;
@@ -147,11 +160,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .first()
         .context("the service has no backend: it is not Banking")?;
     let bank = bank_of(backend)?;
-    // Check images are files: the host's (and left out by the paper, section 5.1).
-    let all = Page::ALL
-        .into_iter()
-        .filter(|page| *page != Page::CheckDetailImage);
-    let chosen = |page: &Page| args.pages.is_empty() || args.pages.contains(page);
     let bar = ProgressBar::new_spinner();
     bar.enable_steady_tick(Duration::from_millis(200));
     let power = description
@@ -167,7 +175,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         memory: description.as_ref().map(|gpu| gpu.memory_bytes),
         site,
         bank,
-        pages: all.filter(chosen).collect(),
+        pages,
         seconds: Duration::from_secs_f64(args.seconds.clamp(0.001, 60.0)),
         parsers: args.parsers as usize,
         transposes: args.transpose,
@@ -175,9 +183,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         power,
         bar,
     };
-    if bench.pages.is_empty() {
-        bail!("there is nothing to measure: check images are files, which the host sends");
-    }
     let is_emulated = description.is_none();
     let idle_watts = bench.idle(is_emulated);
     let mut report = Report {

@@ -87,7 +87,9 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     service.config.statics.compress_time = Duration::ZERO;
     let opened = args.device.open(&CudaArgs::default(), &[&service])?;
     if opened.has_kernels() {
-        bail!("a profiler of the processor sees nothing of a GPU: take --device scalar or host");
+        bail!(wrong(
+            "a profiler of the processor sees nothing of a GPU: take --device scalar or host"
+        ));
     }
     let mut settings = SiteSettings::of(&service);
     // Making it ready is most of a start.

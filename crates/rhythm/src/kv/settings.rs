@@ -153,7 +153,7 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
         ring::join(file, node, args, &mut settings)?;
     }
     for list in &args.extended {
-        extended::apply(list, &mut settings, &mut remarks)?;
+        extended::apply(list, &mut settings, &mut remarks).map_err(wrong)?;
     }
     Ok((settings, remarks))
 }

@@ -21,12 +21,12 @@ use std::process::ExitCode;
 /// Instructions a request (Table 2), how alike requests are (Figure 2) and instructions between
 /// system calls (section 2.3), counted by valgrind, where it is installed; throughput, latency at
 /// rates of arrivals and efficiency of this machine's executors (Table 3), one core each; cohort
-/// sizes and the parser (6.4). Reports of `rhythm bench device` add a GPU: Table 3, Figures 8, 9
-/// and 10, what a bus carries (6.1.1), and how many cores match it (6.2); network and memory (6.3)
-/// are computed. The paper's figures are beside ours, which are marked: measured, emulated,
-/// computed; verdicts say where ours are the paper's, and which
-/// of its claims hold here. What is absent is said, with what would
-/// measure it.
+/// sizes and the parser (6.4). Reports of `rhythm bench device` add a GPU: Table 3, its latency
+/// with the formation of cohorts, which is simulated, Figures 8, 9 and 10, what a bus carries
+/// (6.1.1), how many cores match it (6.2), and queues (6.4); network and memory (6.3) are computed.
+/// The paper's figures are beside ours, which are marked: measured, emulated, simulated, computed;
+/// verdicts say where ours are the paper's, and which of its claims hold here. What is absent is
+/// said, with what would measure it.
 ///
 /// Writes report.md, report.json and the charts (SVG) into a folder. Takes some ten minutes, most
 /// of them under valgrind; --quick half.

@@ -4,7 +4,7 @@ mod options;
 pub(crate) mod own;
 mod status;
 
-use crate::exits::{NOTHING_TO_GAIN, wrong};
+use crate::exits::NOTHING_TO_GAIN;
 use crate::logs;
 use crate::output::{complain, print, print_line};
 use anyhow::{Context, Result, ensure};
@@ -184,10 +184,7 @@ fn nothing_to_gain(why: &str) -> ExitCode {
 }
 
 fn control(options: Options) -> Result<ExitCode> {
-    ensure!(
-        options.is_told(),
-        wrong("who tells of requests? name --ring, --datagrams or --access-log")
-    );
+    options.check(options.is_dry())?;
     let (_watch, is_ending) = ending()?;
     logs::start(LogFormat::Text)?;
     let is_dry = options.is_dry();
@@ -328,15 +325,12 @@ fn parts(
 }
 
 fn advise(options: &Options, time: Duration) -> Result<ExitCode> {
+    options.check(true)?;
     let switcher = options.switcher(true)?;
     let fewer = match options.fewer(switcher.full())? {
         Ok(fewer) => fewer,
         Err(why) => return Ok(nothing_to_gain(&why)),
     };
-    ensure!(
-        options.is_told(),
-        wrong("who tells of requests? name --ring, --datagrams or --access-log")
-    );
     let (_watch, is_ending) = ending()?;
     let by_time = Arc::clone(&is_ending);
     std::thread::spawn(move || {

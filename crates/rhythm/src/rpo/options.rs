@@ -306,9 +306,13 @@ impl Options {
         &self.ring
     }
 
-    /// Whether anybody tells of requests.
-    pub(super) fn is_told(&self) -> bool {
-        !(self.ring.is_empty() && self.datagrams.is_empty() && self.access_log.is_empty())
+    /// Sees that it is told of requests, and has what its policy needs, before anything is done.
+    pub(super) fn check(&self, only_watches: bool) -> Result<()> {
+        ensure!(
+            !(self.ring.is_empty() && self.datagrams.is_empty() && self.access_log.is_empty()),
+            wrong("who tells of requests? name --ring, --datagrams or --access-log")
+        );
+        self.policy(&self.classifier()?, only_watches).map(drop)
     }
 
     /// The classes.
@@ -316,7 +320,7 @@ impl Options {
         if self.tpcw {
             ensure!(
                 self.class.is_empty(),
-                "classes are those of TPC-W, or [[class]], not both"
+                wrong("classes are those of TPC-W, or [[class]], not both")
             );
             return Ok(Classifier::tpcw());
         }
@@ -355,8 +359,10 @@ impl Options {
             PolicyName::Paper => {
                 ensure!(
                     knows(),
-                    "--policy paper needs to know which classes are friendly to what: --tpcw, or \
-                     [[class]] of --config; `rhythm rpo classify` makes them of two logs"
+                    wrong(
+                        "--policy paper needs to know which classes are friendly to what: --tpcw, \
+                         or [[class]] of --config; `rhythm rpo classify` makes them of two logs"
+                    )
                 );
                 let batch = self.batch.unwrap_or(20);
                 Box::new(Majority::with_batch(classifier.table(), batch))

@@ -308,10 +308,30 @@ fn the_servers_own_paper_is_made_again_with_a_gpus_report_and_without_valgrind()
         !refused.status.success() && said.contains("with verdicts"),
         "{said}"
     );
-    let output = reproduce(&[
-        "--device-report",
-        "docs/results/2026-11-27-gpu-stretches.json",
-    ]);
+    let given = fs::read(root.join("docs/results/2026-11-27-gpu-stretches.json"));
+    let mut given: serde_json::Value =
+        serde_json::from_slice(&given.expect("it is there")).expect("JSON");
+    let file = out.with_extension("device.json");
+    let file = file.to_str().expect("it is UTF-8");
+    // A layout that answers nobody is refused before anything takes its time.
+    let layouts = given["report"]["layouts"].as_array().expect("a list");
+    let mut still = given.clone();
+    let trials = layouts[1]["tried"].as_array().map_or(0, Vec::len);
+    for trial in 0..trials {
+        still["report"]["layouts"][1]["tried"][trial]["requests_per_s"] = 0.into();
+    }
+    fs::write(file, still.to_string()).expect("it can be written");
+    let refused = reproduce(&["--device-report", file]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && said.contains("device.json: cohorts of layout b cannot"),
+        "{said}"
+    );
+    assert!(!said.contains("1 of "), "{said}");
+    // Of one there is no latency.
+    given["report"]["layouts"][0]["latency"] = serde_json::json!([]);
+    fs::write(file, given.to_string()).expect("it can be written");
+    let output = reproduce(&["--device-report", file]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let read = |name: &str| fs::read_to_string(out.join(name)).expect("it is there");
@@ -349,6 +369,16 @@ fn the_servers_own_paper_is_made_again_with_a_gpus_report_and_without_valgrind()
     // Rows win there in all but efficiency, which columns left as they are have.
     let wins = "Who wins: throughput: layout row; efficiency: layout c; latency: layout row";
     assert!(text.replace("\n  ", " ").contains(wins), "{text}");
+    // What cannot be simulated of it is named.
+    let formed = section("Table 3, GPU latency")["rows"].as_array();
+    let names = formed.expect("a list").iter().map(|row| &row["name"]);
+    let names: Vec<_> = names.filter_map(serde_json::Value::as_str).collect();
+    assert!(
+        names.iter().any(|name| name.starts_with("layout b, "))
+            && !names.iter().any(|name| name.starts_with("layout a, ")),
+        "{names:?}"
+    );
+    assert!(text.replace("\n  ", " ").contains("Layouts: a"), "{text}");
     // That report has no queues: no other card's stand in for them.
     let rows = section("Section 6.4, queues")["rows"].as_array();
     assert_eq!(rows.map(Vec::len), Some(0));

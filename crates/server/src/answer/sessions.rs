@@ -207,8 +207,8 @@ impl Sessions {
     pub(crate) fn kept(&self, to_keep: &ToKeep, is_there: bool, now: Time) {
         self.metrics.sign_ins.add(to_keep.begun.is_some().into());
         match &to_keep.changed {
-            // Who asks in this very millisecond may come from another machine, where more was
-            // changed meanwhile: what he is told counts.
+            // Who asks from now on may come from another machine, where more was changed meanwhile:
+            // what he is told counts.
             Some((id, mark)) if is_there => self.array.changed(id, *mark, milliseconds(now)),
             Some((id, _)) => {
                 self.array.destroy(id);

@@ -6,6 +6,7 @@ use crate::answer::slow::{Slow, Watched};
 use crate::flight::cohorts::Flight;
 use crate::flight::lane_requests::{LaneRequest, LaneRequests};
 use crate::flight::timeline::{Doing, Timeline};
+use crate::proxy::Shortfall;
 use crate::site::epoch::Epoch;
 use crate::site::routes;
 use crate::trace::{CohortSpan, Span, SpanKind, SpanSink, method_name};
@@ -98,6 +99,9 @@ impl LaneWatch<'_> {
             let parent = Some(place.own.span);
             let mut call = Span::new(id, parent, SpanKind::Client, name, times);
             call.text("peer.service", name);
+            if let Some(error) = requests.call_error(request, section.stage) {
+                call.fail(error.name());
+            }
             spans.add(call);
         }
         Some(span)
@@ -150,8 +154,14 @@ pub(crate) fn tell_cohort(
     spans.add(span);
 }
 
-/// A request is answered that no page answers: by a file, an error, or a host.
-pub(crate) fn tell_hosted(spans: &mut SpanSink, line: &HostedLine, status: Option<u16>, now: Time) {
+/// A request is answered that no page answers: by a file, an error, or a host; where another server
+/// was to answer it, and has not, or not to the end, with what became of that.
+pub(crate) fn tell_hosted(
+    spans: &mut SpanSink,
+    line: &HostedLine,
+    (status, shortfall): (Option<u16>, Option<Shortfall>),
+    now: Time,
+) {
     let Some(place) = line.origin.recorded() else {
         return;
     };
@@ -166,14 +176,21 @@ pub(crate) fn tell_hosted(spans: &mut SpanSink, line: &HostedLine, status: Optio
     if let Some(id) = &line.origin.id {
         span.text("rhythm.request_id", id.as_str());
     }
-    if let Some(proxied) = line.proxied {
+    if let Some(proxied) = line.proxied
+        && shortfall != Some(Shortfall::NotAsked)
+    {
         let id = (place.own.trace, place.call_span(0));
         let times = (line.arrived, now);
         let parent = Some(place.own.span);
         let mut asked = Span::new(id, parent, SpanKind::Client, &name, times);
         asked.request(&line.request, proxied.is_tls);
-        if let Some(status) = status {
+        // What this server answers in its place it has not said.
+        let is_its_own = !matches!(shortfall, Some(Shortfall::Failed(_)));
+        if let Some(status) = status.filter(|_| is_its_own) {
             asked.status(status);
+        }
+        if let Some(Shortfall::Failed(why) | Shortfall::CutOff(why)) = shortfall {
+            asked.fail(why);
         }
         spans.add(asked);
     }

@@ -237,7 +237,7 @@ impl Backends {
             }
             let misfits = cohort.settle(program);
             slot.say_rows(misfits, program, now);
-            keep_misfits(cohort, &mut flight.requests);
+            keep_misfits(cohort, &mut flight.requests, key.stage);
             let has_failed = |lane: &LaneState| matches!(lane, LaneState::Failed(_));
             return match cohort.lanes.iter().any(has_failed) {
                 true => Asked::SomeFailed,
@@ -492,7 +492,7 @@ impl Backends {
 
     /// Fails the lanes whose queries are past their deadline.
     fn give_up(&mut self, cohorts: &mut Cohorts, id: ContextId, heard: Time) {
-        let page = cohorts.pool.key(id).page;
+        let at = cohorts.pool.key(id);
         let (cohort, flight) = cohorts.pair_mut(id);
         let mut next = Time::NEVER;
         let mut given_up = Vec::new();
@@ -521,16 +521,20 @@ impl Backends {
             return;
         };
         let late = Cause::Late.at(None);
-        let program = flight.epoch().program(page);
+        let program = flight.epoch().program(at.page);
         let (_, mut rows) = cohort.exchange(program);
         if rows.call().optional {
             self.spared.say(backend, &program.name, late, heard);
         }
-        let failed: Vec<usize> = (given_up.into_iter())
-            .filter_map(|query| rows.fail(query, late.error))
+        let failed: Vec<usize> = (given_up.iter())
+            .filter_map(|query| rows.fail(*query, late.error))
             .collect();
         for lane in failed {
             flight.requests.keep_failure(lane, late);
+        }
+        for query in given_up {
+            let lane = cohort.queries.lanes()[query] as usize;
+            (flight.requests).call_failed(lane, at.stage, late.error);
         }
     }
 
@@ -548,7 +552,7 @@ impl Backends {
         let slot = self.slots.get_mut(epoch.backends[call.backend]);
         let slot = slot.expect("the backends of a cohort's epoch are kept");
         slot.say_rows(misfits, program, now);
-        keep_misfits(cohort, &mut flight.requests);
+        keep_misfits(cohort, &mut flight.requests, key.stage);
     }
 
     /// How many queries are not answered.
@@ -617,7 +621,8 @@ fn deliver(
         Ok(told) => {
             rows.answer_all(numbers, |answer| told.deliver(answer));
             for (lane, misfit) in cohort.take_misfits() {
-                let failure = Cause::Misfit(misfit).into();
+                let failure: Failure = Cause::Misfit(misfit).into();
+                (flight.requests).call_failed(lane, at.stage, failure.error);
                 match is_optional {
                     true => {
                         let page = &flight.epoch().program(at.page).name;
@@ -639,6 +644,10 @@ fn deliver(
                 let page = &flight.epoch().program(at.page).name;
                 spared.say(&settings.name, page, failure, now);
             }
+            for pending in queries {
+                let lane = cohort.queries.lanes()[pending.query as usize] as usize;
+                (flight.requests).call_failed(lane, at.stage, failure.error);
+            }
         }
     }
     let wait = flight.wait_mut();
@@ -658,9 +667,11 @@ fn asker_of(cohorts: &mut Cohorts, pending: PendingQuery) -> Asker {
 }
 
 /// Keeps why answers are none that their page takes, for the log.
-fn keep_misfits(cohort: &mut Cohort, requests: &mut LaneRequests) {
+fn keep_misfits(cohort: &mut Cohort, requests: &mut LaneRequests, stage: u32) {
     for (lane, misfit) in cohort.take_misfits() {
-        requests.keep_failure(lane, Cause::Misfit(misfit).into());
+        let failure: Failure = Cause::Misfit(misfit).into();
+        requests.keep_failure(lane, failure);
+        requests.call_failed(lane, stage, failure.error);
     }
 }
 

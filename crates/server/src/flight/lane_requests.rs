@@ -92,7 +92,17 @@ struct KeptOrigin {
     state: Option<View>,
     /// Before which stages it asked a backend: a bit for each.
     asked: u64,
+    /// Before which of them that failed, by each of [`CALL_ERRORS`].
+    failed: [u64; CALL_ERRORS.len()],
 }
+
+/// What calls fail with. Whatever else it is counts as the first.
+const CALL_ERRORS: [LaneError; 4] = [
+    LaneError::BackendFailed,
+    LaneError::BackendRefused,
+    LaneError::BackendTimeout,
+    LaneError::BadAnswer,
+];
 
 /// The values of [`Conditions`], in the order of its fields.
 type KeptConditions = [Option<View>; 6];
@@ -289,6 +299,7 @@ impl LaneRequests {
             origin,
             state,
             asked: 0,
+            failed: [0; CALL_ERRORS.len()],
         });
     }
 
@@ -314,6 +325,24 @@ impl LaneRequests {
     pub(crate) fn has_asked(&self, request: &LaneRequest, stage: u32) -> bool {
         let kept = request.kept.origin.map(|at| &self.origins[at as usize]);
         kept.is_some_and(|kept| kept.asked & bit_of(stage) != 0)
+    }
+
+    /// What a backend was asked for a lane before this stage has failed so, whether or not its page
+    /// can do without.
+    pub(crate) fn call_failed(&mut self, lane: usize, stage: u32, error: LaneError) {
+        let request = self.lanes[lane].as_ref();
+        if let Some(at) = request.and_then(|request| request.kept.origin) {
+            let known = CALL_ERRORS.iter().position(|known| *known == error);
+            self.origins[at as usize].failed[known.unwrap_or(0)] |= bit_of(stage);
+        }
+    }
+
+    /// What a call before this stage has failed with, if it has, by what is known of its request.
+    pub(crate) fn call_error(&self, request: &LaneRequest, stage: u32) -> Option<LaneError> {
+        let kept = &self.origins[request.kept.origin? as usize];
+        let failed = kept.failed.iter().zip(CALL_ERRORS);
+        let mut failed = failed.filter(|(stages, _)| *stages & bit_of(stage) != 0);
+        failed.next().map(|(_, error)| error)
     }
 
     /// A lane asks a backend before this stage: where it is known where its request comes from,
@@ -489,7 +518,7 @@ impl LaneRequests {
                 let state = kept.state.map(|view| self.arena.get(view));
                 into.keep_origin(kept.origin, state.into_iter());
                 if let Some(moved) = into.origins.last_mut() {
-                    moved.asked = kept.asked;
+                    (moved.asked, moved.failed) = (kept.asked, kept.failed);
                 }
             }
             into.keep_conditions(&self.conditions(&request));

@@ -155,7 +155,7 @@ impl Pipeline {
     ) {
         let (hosts, event) = self.for_hosts(port, now);
         let request = ask(hosts, event);
-        (self.responder).hosts_gave(request, self.host_path.hosts.given(), now);
+        self.hosts_gave(request, now);
         if let Some(Owed { slot, .. }) = request {
             // Where it came whole, that is done.
             if is_early {
@@ -175,8 +175,15 @@ impl Pipeline {
     ) -> T {
         let (hosts, event) = self.for_hosts(port, now);
         let told = tell(hosts, event);
-        (self.responder).hosts_gave(None, self.host_path.hosts.given(), now);
+        self.hosts_gave(None, now);
         told
+    }
+
+    /// Takes note of the answers that hosts have given, the one to `request` perhaps among them.
+    fn hosts_gave(&mut self, request: Option<Owed>, now: Time) {
+        let HostPath { hosts, proxies, .. } = &mut self.host_path;
+        let short = proxies.take_short();
+        (self.responder).hosts_gave(request, hosts.given(), &short, now);
     }
 
     /// The hosts, and an event for them.

@@ -59,6 +59,8 @@ use std::sync::Arc;
 use timers::{Due, Timer, Timers};
 use told::Failures;
 
+pub(crate) use told::Shortfall;
+
 /// The proxy of a worker, which its pipeline and its hosts have in common.
 #[derive(Clone)]
 pub(crate) struct SharedProxies(Rc<RefCell<Proxies>>);
@@ -89,6 +91,8 @@ struct Proxies {
     /// Memory of what comes in chunks.
     decoded: Vec<u8>,
     failures: Failures,
+    /// Requests that no server has answered, or not to the end, until it is asked for them.
+    short: Vec<(AnswerSlot, Shortfall)>,
 }
 
 /// What a request is for.
@@ -170,6 +174,11 @@ impl SharedProxies {
         self.0.borrow_mut().aim = Some(aim);
     }
 
+    /// The requests that no server has answered, or not to the end, since this was asked last.
+    pub(crate) fn take_short(&self) -> Vec<(AnswerSlot, Shortfall)> {
+        std::mem::take(&mut self.0.borrow_mut().short)
+    }
+
     /// Brings the figures up to date.
     pub(crate) fn set_gauges(&self) {
         self.0.borrow().set_gauges();
@@ -196,6 +205,7 @@ impl Proxies {
             freed: Vec::new(),
             decoded: Vec::new(),
             failures: Failures::default(),
+            short: Vec::new(),
         }
     }
 

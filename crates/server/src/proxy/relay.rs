@@ -3,7 +3,7 @@
 use super::exchange::{Asked, Exchange, Phase};
 use super::fields::{passed_on, values};
 use super::request::{self, Ends, Told};
-use super::told::{Cause, Where};
+use super::told::{Cause, Shortfall, Where};
 use super::{Aim, Proxies};
 use crate::answer_reader::Part;
 use crate::flight::asker::ClientsBy;
@@ -40,10 +40,12 @@ impl Proxies {
             return answers.error(slot, shape, 404, "");
         };
         let Some(route) = self.routes.get_mut(&number) else {
+            self.short.push((slot, Shortfall::NotAsked));
             return answers.error(slot, shape, 503, "");
         };
         let site = &*self.sites[route.site];
         if head.host().of(bytes).len() > request::HOST_BYTES_MAX {
+            self.short.push((slot, Shortfall::NotAsked));
             return answer_error(answers, (slot, shape), site, 400);
         }
         let settings = route.settings();
@@ -62,6 +64,7 @@ impl Proxies {
         {
             let at = (site.label(), route.made_of.config.name());
             (self.failures).too_large(number, at, (Some(length), most), answers.now());
+            self.short.push((slot, Shortfall::NotAsked));
             return answer_error(answers, (slot, shape), site, 413);
         }
         let method = head.method();
@@ -200,7 +203,7 @@ impl Proxies {
                 let at = (route.service.as_deref(), route.made_of.config.name());
                 (self.failures).too_large(exchange.route, at, (None, most), answers.now());
             }
-            return self.refuse(answers, slot, 413);
+            return self.refuse(answers, slot, 413, "content_too_large");
         }
         if matches!(exchange.phase, Phase::Waiting | Phase::Connecting) {
             exchange.client_waits = true;
@@ -414,11 +417,18 @@ impl Proxies {
             };
             self.failures.failed(exchange.route, at, cause, now);
         }
-        self.refuse(answers, slot, cause.status());
+        self.refuse(answers, slot, cause.status(), cause.name());
     }
 
-    /// Answers a request with an error, or cuts its answer off if that has begun.
-    fn refuse(&mut self, answers: &mut Answers<'_>, slot: AnswerSlot, status: u16) {
+    /// Answers a request with an error, or cuts its answer off if that has begun; and why, in a
+    /// word.
+    fn refuse(
+        &mut self,
+        answers: &mut Answers<'_>,
+        slot: AnswerSlot,
+        status: u16,
+        why: &'static str,
+    ) {
         let Some(exchange) = self.over(slot) else {
             return;
         };
@@ -426,8 +436,10 @@ impl Proxies {
             self.drop_link(answers, id);
         }
         if matches!(exchange.phase, Phase::Answering | Phase::Tunnel) {
+            self.short.push((slot, Shortfall::CutOff(why)));
             return answers.abandon(slot);
         }
+        self.short.push((slot, Shortfall::Failed(why)));
         if let Some(route) = self.routes.get(&exchange.route) {
             let site = &self.sites[route.site];
             answer_error(answers, (slot, exchange.shape), site, status);

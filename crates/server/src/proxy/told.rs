@@ -34,7 +34,33 @@ pub(super) enum Cause {
     CutOff(Option<ErrorKind>),
 }
 
+/// What an answer is that no server has given, or not to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shortfall {
+    /// No server was to be asked.
+    NotAsked,
+    /// It is this one's own, since the server's failed so.
+    Failed(&'static str),
+    /// It is the server's, and was cut off so.
+    CutOff(&'static str),
+}
+
 impl Cause {
+    /// A word for it, for those who count.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Cause::Unreachable(_) => "unreachable",
+            Cause::ConnectsLate => "connect_timeout",
+            Cause::Unsent => "no_connection_free",
+            Cause::TooMany => "too_many_waiting",
+            Cause::NoRoom => "no_room",
+            Cause::Lost(_) | Cause::CutOff(_) => "connection_lost",
+            Cause::Unreadable => "unreadable",
+            Cause::Late => "answer_timeout",
+            Cause::Stuck | Cause::Silent => "piece_timeout",
+        }
+    }
+
     /// What the client is answered, where nothing of an answer was sent.
     pub(super) fn status(self) -> u16 {
         match self {

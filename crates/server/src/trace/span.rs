@@ -172,6 +172,14 @@ impl Span {
             self.text("error.type", &status.to_string());
         }
     }
+
+    /// With why it has failed, in a word of few, where its status does not say that it has.
+    pub(crate) fn fail(&mut self, why: &str) {
+        if !self.has_failed {
+            self.has_failed = true;
+            self.text("error.type", why);
+        }
+    }
 }
 
 /// What a span is called of a request of this line, of which nothing else is known: its method.

@@ -51,23 +51,41 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn new() -> Upstream {
+        let body = "{\"title\":\"hello\"}";
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
+             X-Request-Id: of-upstream\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        Upstream::says(answer, false)
+    }
+
+    /// One that hangs up in the midst of each answer.
+    pub(crate) fn cutting() -> Upstream {
+        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbegun";
+        Upstream::says(answer.to_owned(), true)
+    }
+
+    /// None: nobody listens there.
+    pub(crate) fn gone() -> Upstream {
+        Upstream {
+            address: SocketAddr::from(([127, 0, 0, 1], 1)),
+            heads: Arc::default(),
+        }
+    }
+
+    fn says(answer: String, hangs_up: bool) -> Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it has one");
         let heads = Arc::<Mutex<Vec<String>>>::default();
         let kept = heads.clone();
         std::thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
-                let kept = kept.clone();
+                let (kept, answer) = (kept.clone(), answer.clone());
                 std::thread::spawn(move || {
                     while let Some((head, _)) = request(&mut stream) {
                         kept.lock().expect("nobody panics").push(head);
-                        let body = "{\"title\":\"hello\"}";
-                        let answer = format!(
-                            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
-                             X-Request-Id: of-upstream\r\nContent-Length: {}\r\n\r\n{body}",
-                            body.len()
-                        );
-                        if stream.write_all(answer.as_bytes()).is_err() {
+                        if stream.write_all(answer.as_bytes()).is_err() || hangs_up {
                             return;
                         }
                     }
@@ -85,7 +103,8 @@ impl Upstream {
     }
 }
 
-/// A server with a page `/item` that asks the upstream, a page `/plain`, and a route `/app/**` to
+/// A server with a page `/item` that asks the upstream, one `/spared` that can do without its
+/// answer, a page `/plain`, and a route `/app/**` to
 /// the upstream; and these lines in its service.toml.
 pub(crate) fn serve(
     upstream: &Upstream,
@@ -104,6 +123,11 @@ pub(crate) fn serve(
             "+++\nroute = \"GET /item/{id}\"\n[params]\nid = { in = \"path\", type = \"int\" }\n\
              [[step]]\ncall = \"api\"\nget = \"/items/{{ id }}\"\nrow = \"item(title)\"\n+++\n\
              {{ item.title }} {{ id }}",
+        ),
+        (
+            "spared.html",
+            "+++\nroute = \"GET /spared\"\n[[step]]\ncall = \"api\"\nget = \"/spared\"\n\
+             optional = true\nrow = \"item(title)\"\n+++\nspared",
         ),
         ("plain.html", "+++\nroute = \"GET /plain\"\n+++\nplain"),
         (

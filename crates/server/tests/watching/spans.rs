@@ -209,6 +209,55 @@ fn what_is_proxied_is_a_call_of_its_request_and_strangers_choose_nothing() {
 }
 
 #[test]
+fn what_fails_says_so_and_has_no_status_that_nobody_said() {
+    let (gone, collector) = (Upstream::gone(), Collector::new(Manners::Takes));
+    let cutting = format!("to = [\"http://{}\"]", Upstream::cutting().address);
+    let toml = format!(
+        "{}[[proxy]]\nmatch = \"/cut/**\"\n{cutting}\n\
+         [[proxy]]\nmatch = \"/small/**\"\n{cutting}\ncontent_bytes_max = 1\n",
+        toml(&collector, "100%", "")
+    );
+    let server = serve(&gone, &toml, |_| {}, None);
+    let mut client = Client::new(server.local_addr());
+    for (path, status) in [("/item/7", 502), ("/spared", 200), ("/app/a", 502)] {
+        assert_eq!(client.get(path).status, status, "{path}");
+    }
+    assert_eq!(client.with("POST /small/a", "", "large").status, 413);
+    let mut client = Client::new(server.local_addr());
+    client.send("GET /cut/a HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert!((0..10_000).any(|_| client.dropped()), "it is cut off");
+    stop(server);
+    let spans = collector.spans();
+    let request = |path| {
+        let is_it = |span: &Received| span.attribute("url.path") == Some(path) && span.kind == 2;
+        one(&spans, is_it)
+    };
+    let calls = |path| {
+        let request = request(path);
+        let calls = spans.iter().filter(|span| span.parent == request.id);
+        calls.collect::<Vec<_>>()
+    };
+    for (path, status, error) in [
+        ("/item/7", None, "backend_failed"),
+        ("/spared", None, "backend_failed"),
+        ("/app/a", None, "unreachable"),
+        ("/cut/a", Some("200"), "connection_lost"),
+    ] {
+        let [call] = calls(path)[..] else {
+            panic!("one: {spans:#?}");
+        };
+        assert!(call.kind == 3 && call.has_failed, "{call:?}");
+        assert_eq!(call.attribute("error.type"), Some(error), "{path}");
+        let said = call.attribute("http.response.status_code");
+        assert_eq!(said, status, "{path}");
+    }
+    // A page that goes on has not failed, and whoever is not asked does nothing.
+    assert!(!request("/spared").has_failed && request("/app/a").has_failed);
+    let small = request("/small/a").attribute("http.response.status_code");
+    assert_eq!((small, calls("/small/a").len()), (Some("413"), 0));
+}
+
+#[test]
 fn a_flood_of_parents_is_answered_and_traced_once_each() {
     let (upstream, collector) = (Upstream::new(), Collector::new(Manners::Takes));
     let server = serve(&upstream, &toml(&collector, "100%", ""), |_| {}, None);

@@ -75,10 +75,19 @@ pub(super) fn latency(
     );
     let delay = site.service().config.cohort.delay;
     let requests = options.effort.arrivals * REQUESTS;
-    let layouts = report.cohort_times();
+    let (layouts, unknown) = report.cohort_times();
+    if !unknown.is_empty() {
+        section.note(format!(
+            "Absent: what the report lacks times of. A report that is made without --cohort-size, \
+             --page and --measure has the rates of several sizes of cohorts, and the latency of \
+             one. Layouts: {}",
+            unknown.join(", ")
+        ));
+    }
     let Some(lanes) = layouts.first().map(|of| of.lanes) else {
         // A report of something else of the card.
-        return Ok(super::gpu::absent(NUMBER, TITLE));
+        report.note(&mut section);
+        return Ok(section);
     };
     let mut late = Vec::new();
     for of in &layouts {
@@ -94,7 +103,13 @@ pub(super) fn latency(
                 utilization,
                 keeps_up,
                 ..
-            } = rhythm_model::run(&settings(of, rate, delay, requests))?;
+            } = rhythm_model::run(&settings(of, rate, delay, requests)).map_err(|why| {
+                ReproduceError::Cohorts {
+                    path: report.path().to_owned(),
+                    layout: of.layout.clone(),
+                    why,
+                }
+            })?;
             let name = format!("layout {}, {:.0} requests/s", of.layout, rate);
             if !keeps_up {
                 late.push(name.clone());

@@ -6,7 +6,7 @@ use crate::reproduce::files::read;
 use crate::reproduce::section::{Section, cell, column, ours};
 use rhythm_rpo::report::Kind::{Computed, Measured};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Whose latency stands for a layout.
 const LATENCY_PAGE: &str = "account_summary";
@@ -23,6 +23,9 @@ const QUEUES: (&str, &str) = (
 /// A report, as far as it is shown here.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct DeviceReport {
+    /// Where it was read.
+    #[serde(skip)]
+    path: PathBuf,
     machine: String,
     command: String,
     report: Found,
@@ -176,10 +179,18 @@ impl Layout {
 impl DeviceReport {
     /// Reads a report.
     pub(super) fn read(path: &Path) -> Result<DeviceReport, ReproduceError> {
-        serde_json::from_str(&read(path)?).map_err(|why| ReproduceError::DeviceReport {
-            path: path.to_owned(),
-            why,
-        })
+        let mut report: DeviceReport =
+            serde_json::from_str(&read(path)?).map_err(|why| ReproduceError::DeviceReport {
+                path: path.to_owned(),
+                why,
+            })?;
+        report.path = path.to_owned();
+        Ok(report)
+    }
+
+    /// Where it was read.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The command that made it.
@@ -215,10 +226,16 @@ impl DeviceReport {
         layouts.collect()
     }
 
-    /// What cohorts take in each layout, as far as it is known.
-    pub(super) fn cohort_times(&self) -> Vec<CohortTimes> {
-        let layouts = self.report.layouts.iter();
-        layouts.filter_map(Layout::cohort_times).collect()
+    /// What cohorts take in each layout, and the layouts of which that is not known.
+    pub(super) fn cohort_times(&self) -> (Vec<CohortTimes>, Vec<&str>) {
+        let (mut known, mut unknown) = (Vec::new(), Vec::new());
+        for layout in &self.report.layouts {
+            match layout.cohort_times() {
+                Some(times) => known.push(times),
+                None => unknown.push(layout.layout.as_str()),
+            }
+        }
+        (known, unknown)
     }
 
     pub(super) fn note(&self, section: &mut Section) {

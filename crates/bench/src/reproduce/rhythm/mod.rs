@@ -81,6 +81,9 @@ pub fn run_rhythm(
     let gpus: Vec<DeviceReport> = reports
         .map(|path| DeviceReport::read(path))
         .collect::<Result<_, _>>()?;
+    // Where a report cannot be simulated, that is said before the rest takes its time.
+    let formed = gpus.iter().map(|gpu| formed::latency(gpu, site, options));
+    let formed = formed.collect::<Result<Vec<_>, _>>()?;
     let rates = gpus.iter().flat_map(DeviceReport::rates);
     let rates: Vec<gpu::Rate> = rates.map(|(_, rate)| rate).collect();
     // Not where the report goes, in which others may have files of any name.
@@ -117,9 +120,7 @@ pub fn run_rhythm(
     if gpus.is_empty() {
         sections.push(gpu::absent("Table 3, GPU", "throughput, power and latency"));
     }
-    for gpu in &gpus {
-        sections.push(formed::latency(gpu, site, options)?);
-    }
+    sections.extend(formed);
     if gpus.is_empty() {
         sections.push(gpu::absent(formed::NUMBER, formed::TITLE));
     }

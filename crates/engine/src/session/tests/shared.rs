@@ -150,6 +150,24 @@ fn what_has_ended_for_another_is_not_brought_back_either() {
 }
 
 #[test]
+fn of_one_millisecond_what_was_asked_first_is_older() {
+    let array = SessionArray::with(shared(4));
+    let id = array.adopt(&SessionId::new(3, random(1)), 7, 0).unwrap();
+    // Before a change begins, while it is under way, and when the store has it: all at 30.
+    let before = array.asks(&id, 30);
+    let mark = array.changes(&id, 110);
+    let meanwhile = array.asks(&id, 30);
+    array.changed(&id, mark, 30);
+    let behind = array.asks(&id, 30);
+    let is_newer_here = [before, meanwhile, behind].map(|asked| array.is_confirmed(&id, asked));
+    assert_eq!(is_newer_here, [true, true, false]);
+    // Of what nothing is known here the store's word counts.
+    let unknown = SessionId::new(3, random(2));
+    let asked = array.asks(&unknown, 0);
+    assert!(!array.is_confirmed(&unknown, asked));
+}
+
+#[test]
 fn what_is_changed_here_is_newer_than_what_was_asked_for_before() {
     let array = SessionArray::with(shared(4));
     let id = array.adopt(&SessionId::new(3, random(1)), 7, 0).unwrap();

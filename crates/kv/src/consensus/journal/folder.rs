@@ -6,7 +6,7 @@
 use super::{Disk, Unwritten};
 use rhythm_net::clock;
 use rhythm_observe::TimeHistogram;
-use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, syncfs};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -138,6 +138,10 @@ impl Folder {
 /// Makes a folder, with those above it that are not there, so that it is there when the machine was
 /// without power, too: what is in it is synced with it alone. Whether they are new is not asked:
 /// who made them may have been killed before that.
+///
+/// A folder that may not be read cannot be opened, and so not be synced by itself; but where it may
+/// be written to and passed through (mode 0733), what is in it may have been made by this. So the
+/// whole file system is synced then, which takes longer where others write to it, once.
 fn make(path: &Path, syncs: &SyncTimes) -> io::Result<()> {
     fs::create_dir_all(path)?;
     let path = fs::canonicalize(path)?;
@@ -148,8 +152,11 @@ fn make(path: &Path, syncs: &SyncTimes) -> io::Result<()> {
             break;
         }
         match File::open(above) {
-            // Nor does who may not look into a folder make others in it.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => break,
+            // All that are above are of the same.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let folder = File::open(&path)?;
+                return timed(syncs, || Ok(syncfs(&folder)?));
+            }
             above => sync_folder(&above?, syncs)?,
         }
     }

@@ -1,4 +1,7 @@
 use super::*;
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use std::os::unix::fs::PermissionsExt;
+use std::thread;
 
 fn path(test: &str) -> PathBuf {
     let name = format!("rhythm-keyspace-{}-{test}", std::process::id());
@@ -79,5 +82,33 @@ fn what_a_new_folder_lies_in_is_synced() {
     let (folder, _) = Folder::open(&path, false).unwrap();
     assert!(folder.sync_times().sum() > 0);
     drop(folder);
+    fs::remove_dir_all(above).unwrap();
+}
+
+/// Such as a folder of mode 0733, where everybody makes what is his own.
+#[test]
+fn what_may_not_be_read_is_synced_with_its_file_system() {
+    let above = path("unread");
+    fs::create_dir_all(&above).unwrap();
+    let mode = |mode| fs::set_permissions(&above, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o333);
+    // Root reads it all the same, but for a thread that has nothing of root but its name.
+    let synced = thread::scope(|scope| {
+        let nameless = scope.spawn(|| {
+            let none = CapabilitySet::empty();
+            let sets = CapabilitySets {
+                effective: none,
+                permitted: none,
+                inheritable: none,
+            };
+            set_capabilities(None, sets).unwrap();
+            assert!(File::open(&above).is_err());
+            let (folder, _) = Folder::open(&above.join("a"), true).unwrap();
+            folder.sync_times().sum()
+        });
+        nameless.join().unwrap()
+    });
+    assert!(synced > 0);
+    mode(0o700);
     fs::remove_dir_all(above).unwrap();
 }

@@ -6,10 +6,12 @@ use super::report::Concurrency;
 use crate::device::{Device, QUEUES};
 use anyhow::{Context, Result, bail};
 use rhythm_bench::load::Page;
+use rhythm_bench::reproduce;
 use rhythm_engine_cuda::layout::Layout;
 use serde::Deserialize;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Numbers that are tried: one, as the paper's older card has it (section 6.4), what there is where
 /// nobody says, and the most.
@@ -18,6 +20,8 @@ const TRIED: [u32; 3] = [1, 8, 32];
 const COHORT: u32 = 4096;
 /// Cohorts in flight, likewise: as many as there can be queues.
 const IN_FLIGHT: u32 = 32;
+/// One of the processes takes its seconds, and before them what is long with the emulation.
+const PATIENCE: Duration = Duration::from_secs(60 * 60);
 const LAYOUT: Layout = Layout::Row;
 const PAGE: Page = Page::AccountSummary;
 
@@ -92,7 +96,8 @@ fn rate(asked: &Asked<'_>, queues: u32, [cohort, in_flight]: [u32; 2]) -> Result
     if let Some(gpu) = asked.gpu {
         command.args(["--gpu", &gpu.to_string()]);
     }
-    let output = command.output().context("this program again")?;
+    command.stdin(Stdio::null());
+    let output = reproduce::output(&mut command, PATIENCE).context("this program again")?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!("with {queues}: {}", said.trim());

@@ -125,9 +125,13 @@ impl Browser {
         Ok(serde_json::from_slice(&told)?)
     }
 
-    fn of_session(&self, path: &str, asked: &Value) -> Value {
+    fn try_of_session(&self, path: &str, asked: &Value) -> Result<Value, String> {
         let path = format!("/session/{}{path}", self.session);
-        self.command("POST", &path, asked).expect("it does so")
+        self.command("POST", &path, asked)
+    }
+
+    fn of_session(&self, path: &str, asked: &Value) -> Value {
+        self.try_of_session(path, asked).expect("it does so")
     }
 
     /// Opens a page.
@@ -135,23 +139,29 @@ impl Browser {
         self.of_session("/url", &json!({"url": url}));
     }
 
+    /// What a script of the page returns; or why it was not run.
+    fn try_run(&self, script: &str) -> Result<Value, String> {
+        self.try_of_session("/execute/sync", &json!({"script": script, "args": []}))
+    }
+
     /// What a script of the page returns.
     pub(crate) fn run(&self, script: &str) -> Value {
-        self.of_session("/execute/sync", &json!({"script": script, "args": []}))
+        self.try_run(script).expect("it does so")
     }
 
     /// Waits until a script returns what is so, and gives that.
     pub(crate) fn until(&self, script: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let start = Instant::now();
         loop {
-            let told = self.run(script);
-            if is_so(&told) {
-                return told;
-            }
+            // A page that loads itself anew takes the script along that is run at that moment.
+            let told = match self.try_run(script) {
+                Ok(told) if is_so(&told) => return told,
+                told => told,
+            };
             assert!(
                 start.elapsed() < NEVER,
-                "it is never so: {script} is {told}; the page:\n{}",
-                self.run("return document.body.innerText")
+                "it is never so: {script} is {told:?}; the page:\n{:?}",
+                self.try_run("return document.body.innerText")
             );
             thread::sleep(Duration::from_millis(100));
         }

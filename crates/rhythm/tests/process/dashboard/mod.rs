@@ -139,18 +139,25 @@ fn a_page_that_is_paused_asks_for_nothing() {
     let server = Server::start(&service("dashboard_pause"), &[]);
     let browser = open(&server, "dashboard_pause");
     browser.until(&figure("requests", "Since the start"), |told| told == "0");
+    // It asks for one thing at a time: when this is asked for, what was before has come.
+    browser.run(
+        "const before = window.fetch; \
+         [window.asked, window.underWay] = [0, 0]; \
+         window.fetch = async (...asked) => { \
+             window.asked += 1; \
+             window.underWay += 1; \
+             try { \
+                 return Response.json(await (await before(...asked)).json()); \
+             } finally { \
+                 window.underWay -= 1; \
+             } \
+         }",
+    );
+    let asked = "return window.asked";
+    browser.until(asked, |told| told.as_u64() > Some(0));
     browser.run("document.getElementById('pause').click()");
-    let asked = "return performance.getEntriesByType('resource')\
-                 .filter((it) => it.name.endsWith('/dashboard.json')).length";
-    // What was under way has come when it is as many for longer than it asks again in.
-    let mut before = browser.run(asked);
-    for _ in 0..20 {
-        thread::sleep(Duration::from_millis(1500));
-        let now = browser.run(asked);
-        if std::mem::replace(&mut before, now.clone()) == now {
-            break;
-        }
-    }
+    browser.until("return window.underWay", |told| *told == 0);
+    let before = browser.run(asked);
     assert!(server.client().ask("GET", "/hello", "").is_ok());
     thread::sleep(Duration::from_millis(2500));
     assert_eq!(browser.run(asked), before);
@@ -209,6 +216,18 @@ fn what_a_page_cannot_show_is_no_absence_and_another_version_has_its_own_page() 
     let server = Server::start(&service("dashboard_upgrade"), &[]);
     let browser = open(&server, "dashboard_upgrade");
     browser.until_shown("#calm", "Nothing needs attention");
+    // Of one whose threads do not answer, what it told before stays to be seen.
+    browser.run(&told_with(
+        "if (window.hangs) { [told.panels, told.alarms] = [[], ['it hangs']]; }",
+    ));
+    browser.run("window.hangs = true");
+    browser.until_shown("[role=alert]", "it hangs");
+    let figures = "return document.querySelectorAll('.stale main > section dd').length";
+    browser.until(figures, |told| told.as_u64() > Some(10));
+    browser.run("window.hangs = false");
+    browser.until_shown("#calm", "Nothing needs attention");
+    let stale = "return document.querySelectorAll('.stale').length";
+    assert_eq!(browser.run(stale), 0);
     browser.run(&told_with("told.panels[0].parts.push({ novel: 1 })"));
     browser.until_shown("[role=alert]", "cannot show what the server tells");
     browser.run(&told_with("told.version = 'of tomorrow'"));

@@ -8,6 +8,7 @@ use crate::flight::timeline::Came;
 use crate::host::files::FileStream;
 use crate::intake::https;
 use crate::observe::access_log::LogEntry;
+use crate::proxy::Shortfall;
 use crate::site::Site;
 use crate::trace::Origin;
 use rhythm_engine::settings::{AccessLogFormat, ProxyConfig};
@@ -79,11 +80,12 @@ impl Responder {
     }
 
     /// Counts and logs answers that hosts have given, the one to `request` perhaps among them, of
-    /// which the line was kept.
+    /// which the line was kept; and those among them that were to be another server's.
     pub(crate) fn hosts_gave(
         &mut self,
         request: Option<Owed>,
         given: impl Iterator<Item = Given>,
+        short: &[(AnswerSlot, Shortfall)],
         now: Time,
     ) {
         let mut waits = request;
@@ -103,7 +105,10 @@ impl Responder {
                 && !hosted.is_counted
                 && let Some(line) = &hosted.line
             {
-                watch::tell_hosted(spans, line, answered.map(|answered| answered.status), now);
+                let status = answered.map(|answered| answered.status);
+                let short = short.iter().find(|(of, _)| *of == slot);
+                let told = (status, short.map(|(_, shortfall)| *shortfall));
+                watch::tell_hosted(spans, line, told, now);
             }
             let Some(answered) = answered else {
                 continue;
@@ -194,7 +199,9 @@ impl Responder {
         if self.line_origin.recorded().is_some() {
             let line = self.hosted_now(peer, began, now).line;
             if let (Some(spans), Some(line)) = (&mut self.spans, line) {
-                watch::tell_hosted(spans, &line, Some(answered.status), now);
+                // If another server was to be asked, it was not.
+                let told = (Some(answered.status), Some(Shortfall::NotAsked));
+                watch::tell_hosted(spans, &line, told, now);
             }
         }
         let Some(log) = &mut self.log else {

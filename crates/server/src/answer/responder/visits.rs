@@ -98,7 +98,8 @@ impl Responder {
             let key = cohort.arena.push(&key);
             cohort.fields[usize::from(lookup.key)].set_text(lane, key);
             // Confirmed is what was there when it was asked.
-            let asked = i64::try_from(now).unwrap_or(i64::MAX).saturating_add(1);
+            let asked = i64::try_from(array.asks(id, now)).unwrap_or(i64::MAX);
+            let asked = asked.saturating_add(1);
             cohort.fields[usize::from(lookup.asks)].set_int(lane, asked);
         }
     }
