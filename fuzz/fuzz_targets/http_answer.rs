@@ -12,7 +12,10 @@ use rhythm_engine::program::{
 use std::sync::LazyLock;
 
 static AT: LazyLock<Place> = LazyLock::new(|| {
-    Place::new("http", &[("url", "http://127.0.0.1:80/base"), ("token_file", "")])
+    Place::new(
+        "http",
+        &[("url", "http://127.0.0.1:80/base"), ("token_file", "")],
+    )
 });
 
 /// Where rows are.

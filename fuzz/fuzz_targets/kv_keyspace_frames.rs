@@ -50,7 +50,7 @@ fn node() -> Node<NoDisk> {
     // Frames are made here as they are there, so that what comes below is read at all.
     let mut nothing = [0u8; NOTHING];
     nothing[TO].copy_from_slice(&OTHER.to_le_bytes());
-    assert_eq!(node.frame(&frame(&nothing)), Ok(()));
+    assert_eq!(node.frame(&frame(&nothing)), Ok(0), "of no node");
     node
 }
 

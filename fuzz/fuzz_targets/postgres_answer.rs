@@ -8,7 +8,7 @@ use rhythm_engine::program::{Asking, Call, CallResult, Form, Source, Statement, 
 use rhythm_engine::settings::{BackendConfig, PoolSettings, Setting};
 use rhythm_net::testing::TestPort;
 use rhythm_net::{Peer, Time};
-use rhythm_server::backend::{self, Ask, Backend, Batch};
+use rhythm_server::backend::{self, Ask, Asker, Backend, Batch};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -45,6 +45,7 @@ fn call(asking: Asking) -> Call {
             arguments: vec![Type::Int],
         },
         columns: 2,
+        particulars: Default::default(),
         result: CallResult::Rows(0),
         status: 1,
         has_name: true,
@@ -57,7 +58,9 @@ fn call(asking: Asking) -> Call {
             .into(),
             _ => Box::default(),
         },
+        document: None,
         idempotent: asking == Asking::Query,
+        optional: false,
         shared: false,
         merged: asking == Asking::Query,
     }
@@ -127,20 +130,24 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
             first: number as usize,
             count: 1,
             key: number,
-            asker: number,
+            asker: Asker { number, visitor: 0 },
         })
         .collect();
     let as_one = [Ask {
         first: 0,
         count: 4,
         key: 4,
-        asker: 0,
+        asker: Asker {
+            number: 0,
+            visitor: 0,
+        },
     }];
     let batch = |asks| Batch {
         call: &call,
         queries: &queries,
         order: &[0, 1, 2, 3],
         asks,
+        fields: &[],
         step: 0,
         deadline: Time::NEVER,
     };
