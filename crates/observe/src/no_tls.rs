@@ -32,9 +32,12 @@ impl Default for NoTls {
 }
 
 impl Strangers for NoTls {
-    /// A method begins with a capital letter, and no record of TLS does.
+    /// A method begins with a capital letter, and no record of TLS does; nor is it what a balancer
+    /// says first in the PROXY protocol, or who takes the port for that of SSH.
     fn answer(&self, client: Client, begin: &[u8]) -> &[u8] {
-        if !begin.first().is_some_and(u8::is_ascii_uppercase) {
+        let is_method = begin.first().is_some_and(u8::is_ascii_uppercase);
+        let others = [&b"PROXY "[..], b"SSH-"];
+        if !is_method || others.iter().any(|other| begin.starts_with(other)) {
             return b"";
         }
         let now = Time::ZERO + self.begun.elapsed();
@@ -70,7 +73,11 @@ mod tests {
             &ANSWER.as_bytes()[..head.len() + 4]
         );
         // A greeting of TLS, and what is nothing.
-        for begin in [&b"\x16\x03\x01"[..], b"\x80\x2e", b"get /", b""] {
+        let others = [&b"\x16\x03\x01"[..], b"\x80\x2e", b"get /", b""];
+        for begin in others
+            .iter()
+            .chain(&[&b"PROXY TCP4 "[..], b"SSH-2.0-x\r\n"])
+        {
             assert_eq!(answer(begin), b"");
         }
     }

@@ -43,11 +43,13 @@ impl Folder {
     /// When it is no service's, or a file cannot be read.
     pub(crate) fn read(folder: &Path) -> Result<Folder> {
         if !folder.is_dir() {
-            if let Some((backend, _)) = folder.to_str().and_then(|text| text.split_once('=')) {
+            // What is behind it may have a password in it.
+            if let Some((backend, _)) = folder.to_str().and_then(|text| text.split_once('='))
+                && !backend.contains('/')
+            {
                 bail!(
-                    "{} is not a folder of a service; where a backend is says --backend \
-                     {backend}=URL, without an s",
-                    folder.display()
+                    "{backend}=... is not a folder of a service; where a backend is says --backend \
+                     {backend}=URL, without an s"
                 );
             }
             bail!(

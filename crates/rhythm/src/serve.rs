@@ -151,6 +151,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let names = services.iter().map(|service| &*service.config.service.name);
     let names: Vec<&str> = names.collect();
     let [address, tls_address] = server.places();
+    if let Some(file) = access_log {
+        tracing::info!(file, "requests are written to the access log");
+    }
     tracing::info!(
         service = names.join(", "),
         address,
@@ -165,9 +168,6 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         simd = Level::active().name(),
         "serving"
     );
-    if let Some(file) = access_log {
-        tracing::info!(file, "requests are written to the access log");
-    }
     if let Some(told) = told {
         let places: Vec<String> = [address, tls_address].into_iter().flatten().collect();
         let (names, places) = (names.join(", "), places.join(" "));

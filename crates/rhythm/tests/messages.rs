@@ -201,19 +201,19 @@ fn the_start_says_where_the_access_log_is_and_names_files_as_check_does() {
     let server = serve.current_dir(above).stderr(Stdio::piped()).spawn();
     let mut server = server.expect("the binary runs");
     let log = BufReader::new(server.stderr.take().expect("it is piped")).lines();
-    let mut log = log.map(|line| line.expect("UTF-8"));
-    let warning = log.find(|line| line.contains("this file is not used"));
-    let place = log.find(|line| line.contains("requests are written to the access log"));
+    let log = log.map(|line| line.expect("UTF-8"));
+    let before: Vec<String> = log.take_while(|line| !line.contains("serving")).collect();
     server.kill().expect("it is there");
     server.wait().expect("it is there");
     let file = above.join("access_log_place.log");
     std::fs::remove_file(&file).expect("it is there");
-    let place = place.expect("it is told");
+    let told = |words: &str| before.iter().find(|line| line.contains(words));
+    let place = told("requests are written to the access log").expect("it is told");
     assert!(
         place.contains(&format!("file={:?}", file.display().to_string())),
         "{place}"
     );
-    let warning = warning.expect("it is told");
+    let warning = told("this file is not used").expect("it is told");
     let named = "access_log_place/pages/notes.txt:1:1: warning: ";
     assert!(warning.contains(named), "{warning}");
     let help = rhythm(&["serve", "--help"])

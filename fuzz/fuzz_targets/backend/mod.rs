@@ -31,6 +31,7 @@ impl Place {
                 .map(|(key, text)| (*key, Setting::Text((*text).to_owned())))
                 .collect(),
             written: Default::default(),
+            flags: Default::default(),
         };
         let peers = backend::locate(&config).expect("an address needs no resolver");
         Place { config, peers }

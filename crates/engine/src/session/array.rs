@@ -320,7 +320,8 @@ impl SessionArray {
 
     /// When it counts as asked what the store has of a session, where that is asked now: what was
     /// confirmed in this very millisecond is older than the answer if it was before, and newer if
-    /// it is yet to be.
+    /// it is yet to be. (Of two changes that are both confirmed in it the second is not told from
+    /// the first.)
     pub fn asks(&self, id: &SessionId, now: Millis) -> Millis {
         let before = now.saturating_sub(1);
         match self.is_confirmed(id, before) && !self.is_confirmed(id, now) {

@@ -68,6 +68,11 @@ pub(super) fn in_words(place: &UrlPlace, why: &io::Error) -> String {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             format!("{place} does not answer")
         }
+        // It was there.
+        io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::BrokenPipe
+        | io::ErrorKind::InvalidData => format!("{place} does not go on: {why}"),
         _ => format!("{place} cannot be reached: {why}"),
     }
 }

@@ -97,11 +97,12 @@ struct KeptOrigin {
 }
 
 /// What calls fail with. Whatever else it is counts as the first.
-const CALL_ERRORS: [LaneError; 4] = [
+const CALL_ERRORS: [LaneError; 5] = [
     LaneError::BackendFailed,
     LaneError::BackendRefused,
     LaneError::BackendTimeout,
     LaneError::BadAnswer,
+    LaneError::TextTooLong,
 ];
 
 /// The values of [`Conditions`], in the order of its fields.

@@ -68,6 +68,9 @@ pub(crate) struct SharedProxies(Rc<RefCell<Proxies>>);
 /// A table whose keys nobody outside chooses: its hash need withstand nobody.
 type Table<K, V> = HashMap<K, V, RandomState>;
 
+/// Requests that no server has answered, or not to the end.
+pub(crate) type Shortfalls = Table<AnswerSlot, Shortfall>;
+
 /// See the module's text.
 struct Proxies {
     /// What tells apart clients that no trusted proxy is.
@@ -92,7 +95,7 @@ struct Proxies {
     decoded: Vec<u8>,
     failures: Failures,
     /// Requests that no server has answered, or not to the end, until it is asked for them.
-    short: Vec<(AnswerSlot, Shortfall)>,
+    short: Shortfalls,
 }
 
 /// What a request is for.
@@ -175,7 +178,7 @@ impl SharedProxies {
     }
 
     /// The requests that no server has answered, or not to the end, since this was asked last.
-    pub(crate) fn take_short(&self) -> Vec<(AnswerSlot, Shortfall)> {
+    pub(crate) fn take_short(&self) -> Shortfalls {
         std::mem::take(&mut self.0.borrow_mut().short)
     }
 
@@ -205,7 +208,7 @@ impl Proxies {
             freed: Vec::new(),
             decoded: Vec::new(),
             failures: Failures::default(),
-            short: Vec::new(),
+            short: Shortfalls::default(),
         }
     }
 

@@ -40,12 +40,12 @@ impl Proxies {
             return answers.error(slot, shape, 404, "");
         };
         let Some(route) = self.routes.get_mut(&number) else {
-            self.short.push((slot, Shortfall::NotAsked));
+            self.short.insert(slot, Shortfall::NotAsked);
             return answers.error(slot, shape, 503, "");
         };
         let site = &*self.sites[route.site];
         if head.host().of(bytes).len() > request::HOST_BYTES_MAX {
-            self.short.push((slot, Shortfall::NotAsked));
+            self.short.insert(slot, Shortfall::NotAsked);
             return answer_error(answers, (slot, shape), site, 400);
         }
         let settings = route.settings();
@@ -64,7 +64,7 @@ impl Proxies {
         {
             let at = (site.label(), route.made_of.config.name());
             (self.failures).too_large(number, at, (Some(length), most), answers.now());
-            self.short.push((slot, Shortfall::NotAsked));
+            self.short.insert(slot, Shortfall::NotAsked);
             return answer_error(answers, (slot, shape), site, 413);
         }
         let method = head.method();
@@ -436,10 +436,10 @@ impl Proxies {
             self.drop_link(answers, id);
         }
         if matches!(exchange.phase, Phase::Answering | Phase::Tunnel) {
-            self.short.push((slot, Shortfall::CutOff(why)));
+            self.short.insert(slot, Shortfall::CutOff(why));
             return answers.abandon(slot);
         }
-        self.short.push((slot, Shortfall::Failed(why)));
+        self.short.insert(slot, Shortfall::Failed(why));
         if let Some(route) = self.routes.get(&exchange.route) {
             let site = &self.sites[route.site];
             answer_error(answers, (slot, exchange.shape), site, status);

@@ -8,7 +8,7 @@ use crate::flight::timeline::Came;
 use crate::host::files::FileStream;
 use crate::intake::https;
 use crate::observe::access_log::LogEntry;
-use crate::proxy::Shortfall;
+use crate::proxy::{Shortfall, Shortfalls};
 use crate::site::Site;
 use crate::trace::Origin;
 use rhythm_engine::settings::{AccessLogFormat, ProxyConfig};
@@ -85,7 +85,7 @@ impl Responder {
         &mut self,
         request: Option<Owed>,
         given: impl Iterator<Item = Given>,
-        short: &[(AnswerSlot, Shortfall)],
+        short: &Shortfalls,
         now: Time,
     ) {
         let mut waits = request;
@@ -106,9 +106,7 @@ impl Responder {
                 && let Some(line) = &hosted.line
             {
                 let status = answered.map(|answered| answered.status);
-                let short = short.iter().find(|(of, _)| *of == slot);
-                let told = (status, short.map(|(_, shortfall)| *shortfall));
-                watch::tell_hosted(spans, line, told, now);
+                watch::tell_hosted(spans, line, (status, short.get(&slot).copied()), now);
             }
             let Some(answered) = answered else {
                 continue;

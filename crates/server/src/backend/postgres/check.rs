@@ -100,12 +100,18 @@ fn ask(call: &PageCall<'_>, statement: &[u8]) -> Result<Result<Described, Server
 /// Where a statement was tried that is wrong, and how the table is made that it lacks there.
 fn where_tried(why: &ServerError, url: &str) -> String {
     let tried = format!("it is tried in {url}");
-    match &*why.code {
-        "42P01" => format!(
-            "{tried}, whose tables psql makes: `psql {url} --file FILE` (`schema` is a key of \
-             SQLite's alone)"
+    // A name that no `from` has is of the same code.
+    let is_absent = why.code == "42P01" && why.routine == "parserOpenTable";
+    let command = match url.starts_with("postgres") {
+        true => format!("`psql {url} --file FILE`"),
+        // It stands elsewhere.
+        false => "`psql URL --file FILE`".to_owned(),
+    };
+    match is_absent {
+        true => format!(
+            "{tried}, whose tables psql makes: {command} (`schema` is a key of SQLite's alone)"
         ),
-        _ => tried,
+        false => tried,
     }
 }
 

@@ -29,8 +29,15 @@ impl Words {
 
     /// The database cannot be opened: what becomes of what it is asked.
     pub(super) fn unopened(&self, path: &Path, why: &Error) -> Outcome {
+        let is_refused = matches!(
+            why.sqlite_error_code(),
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
+        );
         let what = match path.exists() {
-            true => "the database cannot be opened: see whether this user may write it",
+            true if is_refused => {
+                "the database cannot be opened: see whether this user may write it"
+            }
+            true => "the database cannot be opened",
             false => {
                 "the database is gone: put it back, or, where there is a `schema`, have it made \
                  anew by a reload (SIGHUP)"
