@@ -385,7 +385,10 @@ mod tests {
                 .is_ok()
         );
         // Parameters have no values, and are not read as they stand.
-        for text in ["select ?, ?, ?; select 1", "select ?; select '\u{e9}'; select ?"] {
+        for text in [
+            "select ?, ?, ?; select 1",
+            "select ?; select '\u{e9}'; select ?",
+        ] {
             assert!(script(text).run(DATA, &connection).is_ok(), "{text}");
         }
     }
