@@ -31,6 +31,7 @@ static AT: LazyLock<(BackendConfig, Vec<Peer>)> = LazyLock::new(|| {
         },
         own: own.into(),
         written: Default::default(),
+        flags: Default::default(),
     };
     let peers = backend::locate(&config).expect("an address needs no resolver");
     (config, peers)
