@@ -435,7 +435,7 @@ fn the_servers_own_paper_is_made_again_with_a_gpus_report_and_without_valgrind()
     // A cohort is no sooner there than it is on the device alone, and formation is told.
     let of_layouts = section("Table 3, GPU latency");
     let first = &of_layouts["rows"][0];
-    assert_eq!(first["name"], "layout a, 1000000 requests/s");
+    assert_eq!(first["name"], "layout b, 1000000 requests/s");
     assert_eq!(of_layouts["columns"][0]["kind"], "simulated");
     let [mean, p99, lanes] = [0, 1, 2].map(|column| ours("Table 3, GPU latency", 0, column));
     assert!(mean >= 1.0 && p99 >= mean && (1.0..=1024.0).contains(&lanes));
