@@ -325,12 +325,13 @@ fn parts(
 }
 
 fn advise(options: &Options, time: Duration) -> Result<ExitCode> {
-    options.check(true)?;
     let switcher = options.switcher(true)?;
+    // A machine where nothing is to be gained needs nobody who tells of requests to be told so.
     let fewer = match options.fewer(switcher.full())? {
         Ok(fewer) => fewer,
         Err(why) => return Ok(nothing_to_gain(&why)),
     };
+    options.check(true)?;
     let (_watch, is_ending) = ending()?;
     let by_time = Arc::clone(&is_ending);
     std::thread::spawn(move || {
