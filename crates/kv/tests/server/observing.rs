@@ -50,6 +50,20 @@ fn figure(text: &str, name: &str) -> f64 {
     value.parse().expect("a number")
 }
 
+/// What is told there, once it says so: a turn is told of when it is over, which may be after its
+/// answers have come.
+fn until(at: SocketAddr, path: &str, says_so: impl Fn(&str) -> bool) -> String {
+    let start = Instant::now();
+    loop {
+        let (status, text) = get(at, path);
+        assert_eq!(status, 200);
+        if says_so(&text) {
+            return text;
+        }
+        assert!(start.elapsed() < NEVER, "{text}");
+    }
+}
+
 #[test]
 fn there_is_no_admin_listener_unless_it_is_asked_for() {
     let running = start(here());
@@ -72,9 +86,10 @@ fn values_too_large_are_counted_whichever_way_they_come() {
     let mut answer = [0; 24];
     stream.read_exact(&mut answer).expect("an answer");
     assert_eq!(answer[6..8], [0, 3], "too large");
-    let (_, text) = get(running.admin(), "/metrics");
     let name = "rhythm_kv_sets_refused_total{reason=\"too_large\"}";
-    assert_eq!(figure(&text, name), 2.0, "{text}");
+    until(running.admin(), "/metrics", |text| {
+        figure(text, name) == 2.0
+    });
 }
 
 #[test]
@@ -103,16 +118,9 @@ fn figures_tell_what_clients_did() {
     ] {
         expect(&mut client, sent, answer);
     }
-    // A turn is told of when it is over, which may be after its answers have come.
-    let start = Instant::now();
-    let text = loop {
-        let (status, text) = get(running.admin(), "/metrics");
-        assert_eq!(status, 200);
-        if figure(&text, "rhythm_kv_cohort_size_sum") == 11.0 {
-            break text;
-        }
-        assert!(start.elapsed() < NEVER, "{text}");
-    };
+    let text = until(running.admin(), "/metrics", |text| {
+        figure(text, "rhythm_kv_cohort_size_sum") == 11.0
+    });
     for (name, value) in [
         ("rhythm_kv_commands_total{command=\"get\"}", 3.0),
         ("rhythm_kv_commands_total{command=\"set\"}", 3.0),
@@ -171,10 +179,10 @@ fn eviction_is_told_and_where_memory_went() {
         let sets: String = sets.collect();
         expect(&mut client, &sets, &"STORED\r\n".repeat(100));
     }
-    let (_, text) = get(running.admin(), "/metrics");
-    let evicted = figure(&text, "rhythm_kv_evictions_total{fetched=\"no\"}");
-    let items = figure(&text, "rhythm_kv_items");
-    assert_eq!(items + evicted, 10_000.0, "{text}");
+    let text = until(running.admin(), "/metrics", |text| {
+        let evicted = figure(text, "rhythm_kv_evictions_total{fetched=\"no\"}");
+        figure(text, "rhythm_kv_items") + evicted == 10_000.0
+    });
     let content = |name| {
         figure(
             &text,
@@ -225,17 +233,13 @@ fn the_dashboard_shows_commands_and_memory() {
         status == 200 && page.starts_with("<!doctype html>"),
         "{page}"
     );
-    let board = || -> serde_json::Value {
-        serde_json::from_str(&get(admin, "/dashboard.json").1).expect("JSON")
-    };
-    assert!(
-        board()["hint"]
-            .to_string()
-            .contains("rhythm load memcached://")
-    );
+    let read = |text: &str| -> serde_json::Value { serde_json::from_str(text).expect("JSON") };
+    let hint = read(&get(admin, "/dashboard.json").1)["hint"].to_string();
+    assert!(hint.contains("rhythm load memcached://"), "{hint}");
     expect(&mut running.connect(), "set a 0 0 1\r\nx\r\n", "STORED\r\n");
-    let told = board();
-    assert_eq!(told["hint"], serde_json::Value::Null);
+    let told = read(&until(admin, "/dashboard.json", |text| {
+        read(text)["hint"].is_null()
+    }));
     let figure = |panel: &str, label: &str| {
         let panels = told["panels"].as_array().expect("panels");
         let of = panels
