@@ -3,9 +3,8 @@
 
 use rhythm_net::sparse::Sparse;
 use rhythm_net::tls::Strangers;
-use rhythm_net::{Client, Time};
+use rhythm_net::{Client, clock};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 /// What they are answered.
 const ANSWER: &str = "HTTP/1.1 400 Bad Request\r\n\
@@ -16,19 +15,9 @@ const ANSWER: &str = "HTTP/1.1 400 Bad Request\r\n\
     HTTPS is spoken at this port, and this came as plain HTTP: ask for https:// in its place.\r\n";
 
 /// Answers them, and tells the log, at most once a second.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct NoTls {
-    begun: Instant,
     line: Mutex<Sparse>,
-}
-
-impl Default for NoTls {
-    fn default() -> NoTls {
-        NoTls {
-            begun: Instant::now(),
-            line: Mutex::default(),
-        }
-    }
 }
 
 impl Strangers for NoTls {
@@ -40,9 +29,8 @@ impl Strangers for NoTls {
         if !is_method || others.iter().any(|other| begin.starts_with(other)) {
             return b"";
         }
-        let now = Time::ZERO + self.begun.elapsed();
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(left_out) = line.line(now) {
+        if let Some(left_out) = line.line(clock::monotonic()) {
             tracing::info!(
                 peer = %client,
                 left_out,

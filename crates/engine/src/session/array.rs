@@ -311,11 +311,14 @@ impl SessionArray {
 
     /// Whether a session was known to be in the store later than then, or is as it will be there.
     pub fn is_confirmed(&self, id: &SessionId, since: Millis) -> bool {
-        let confirmed = |shared: &Shared| {
-            let here = self.here(id)?;
-            shared.confirmed(here.slot, here.secret)
-        };
-        (self.shared.as_ref().and_then(confirmed)).is_some_and(|at| at > since)
+        self.confirmed(id).is_some_and(|at| at > since)
+    }
+
+    /// When a session was last known to be in the store; a time to come while it is not yet as it
+    /// will be there.
+    fn confirmed(&self, id: &SessionId) -> Option<Millis> {
+        let here = self.here(id)?;
+        self.shared.as_ref()?.confirmed(here.slot, here.secret)
     }
 
     /// When it counts as asked what the store has of a session, where that is asked now: what was
@@ -323,10 +326,9 @@ impl SessionArray {
     /// it is yet to be. (Of two changes that are both confirmed in it the second is not told from
     /// the first.)
     pub fn asks(&self, id: &SessionId, now: Millis) -> Millis {
-        let before = now.saturating_sub(1);
-        match self.is_confirmed(id, before) && !self.is_confirmed(id, now) {
+        match self.confirmed(id) == Some(now) {
             true => now,
-            false => before,
+            false => now.saturating_sub(1),
         }
     }
 
