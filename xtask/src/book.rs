@@ -14,7 +14,7 @@ use std::process::Command;
 
 /// Make the site of the documents: target/book/html
 ///
-/// Needs mdBook (cargo install mdbook --locked).
+/// Needs mdBook (cargo install mdbook@0.5.4 --locked).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Lay out what mdBook reads, in target/book, and leave the rest to it
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     let built = Command::new("mdbook").arg("build").arg(&book).status();
-    let built = built.context("cannot run mdbook: `cargo install mdbook --locked`")?;
+    let built = built.context("cannot run mdbook: `cargo install mdbook@0.5.4 --locked`")?;
     match built.success() {
         true => Ok(()),
         false => bail!("mdbook: {built}"),

@@ -11,7 +11,8 @@ use std::process::{Command, Stdio};
 
 /// Make the Debian package of what is built: manual pages, completions, units, examples
 ///
-/// Needs cargo-deb and cargo-sbom (cargo install cargo-deb cargo-sbom --locked). Prints the
+/// Needs cargo-deb and cargo-sbom (`cargo install cargo-deb@3.8.0 cargo-sbom@0.10.0 --locked`).
+/// Prints the
 /// package's path; `packaging/try` installs it into a folder, and serves from there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .status()
         .context("cannot run cargo")?;
     if !made.success() {
-        bail!("cargo deb failed: where it is missing, `cargo install cargo-deb --locked`");
+        bail!("cargo deb failed: where it is missing, `cargo install cargo-deb@3.8.0 --locked`");
     }
     Ok(())
 }
@@ -119,7 +120,7 @@ fn list_crates(to: &Path) -> Result<()> {
         .output()
         .context("cannot run cargo")?;
     if !listed.status.success() {
-        bail!("cargo sbom failed: where it is missing, `cargo install cargo-sbom --locked`");
+        bail!("cargo sbom failed: where it is missing, `cargo install cargo-sbom@0.10.0 --locked`");
     }
     fs::write(to, listed.stdout).with_context(|| format!("{}", to.display()))
 }

@@ -16,12 +16,12 @@ use std::process::{Command, Stdio};
 
 /// Count the instructions of requests under valgrind, and fail where they are more than they were.
 ///
-/// The program is a release build without link-time optimization, as `.ci/quick-start` makes it.
+/// The program is a build by the profile `quick`, as `.ci/quick-start` makes it.
 /// Another compiler makes other counts, and what has no count that holds is not watched: either
 /// fails, too. Then, or where more are worth it, --write takes the new ones for those that hold.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The program; target/release/rhythm where none is said
+    /// The program; target/quick/rhythm where none is said
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
     /// Percent by which a count may be more than it was
@@ -81,8 +81,7 @@ const WAYS: [Way; 4] = [
     },
 ];
 /// The build that is counted, if it is to be made.
-const BUILD: &str = "CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 cargo \
-                     build --release --locked --bin rhythm";
+const BUILD: &str = "cargo build --profile quick --locked --bin rhythm";
 
 /// `instructions.toml`.
 #[derive(Debug, Default, Deserialize)]
@@ -171,7 +170,7 @@ fn another_compiler(holds: &Known, this: &str) -> Option<String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let built = crate::paths::target().join("release/rhythm");
+    let built = crate::paths::target().join("quick/rhythm");
     let program = args.program.as_ref().unwrap_or(&built);
     ensure!(
         program.is_file(),

@@ -34,7 +34,11 @@ impl BackendArgs {
         let (declared, mistaken): (Vec<Vec<BackendConfig>>, Vec<bool>) = (sources.iter())
             .map(|sources| sources.declared_backends(&kinds))
             .unzip();
-        for (name, value) in &self.backends {
+        // Addresses first: they say of which kind a backend is, and so which keys it has.
+        let is_key = |name: &str| declared.iter().flatten().all(|it| it.name != name);
+        let mut flags: Vec<&(String, String)> = self.backends.iter().collect();
+        flags.sort_by_key(|(name, _)| is_key(name));
+        for (name, value) in flags {
             let given = format!("--backend {name}={}", without_password(value));
             let found = |declared: &[BackendConfig]| {
                 let known = |name: &str| declared.iter().position(|it| it.name == name);
@@ -208,6 +212,12 @@ mod tests {
         ] {
             assert_eq!(apply(mistaken, &there), Ok(()), "{mistaken}");
         }
+        let of_another = [
+            "shop.application_name=ours",
+            "shop=postgres://127.0.0.1/shop",
+        ];
+        let file = "[backend.shop]\nkind = \"sqlite\"\nfile = \"shop.db\"";
+        assert_eq!(apply(file, &of_another), Ok(()), "whichever comes first");
         let none = apply("", &there).expect_err("no backend");
         assert!(none.contains("no backend kept; it has: none"), "{none}");
         let sealed = "[backend.kept]\nkind = \"redis\"";
