@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 
 /// Count the instructions of requests under valgrind, and fail where they are more than they were.
 ///
-/// The program is a build by the profile `quick`, as `.ci/quick-start` makes it.
+/// The program is a build by the profile `quick`, but optimized, as `.ci/quick-start` makes it.
 /// Another compiler makes other counts, and what has no count that holds is not watched: either
 /// fails, too. Then, or where more are worth it, --write takes the new ones for those that hold.
 #[derive(Debug, clap::Args)]
@@ -81,7 +81,8 @@ const WAYS: [Way; 4] = [
     },
 ];
 /// The build that is counted, if it is to be made.
-const BUILD: &str = "cargo build --profile quick --locked --bin rhythm";
+const BUILD: &str =
+    "CARGO_PROFILE_QUICK_OPT_LEVEL=3 cargo build --profile quick --locked --bin rhythm";
 
 /// `instructions.toml`.
 #[derive(Debug, Default, Deserialize)]
