@@ -312,6 +312,7 @@ fn a_backend_that_is_killed_is_down_and_comes_back() {
         let ill = "return document.querySelector('#backends .state').classList.contains('ill')";
         browser.until(ill, |told| *told == true);
         browser.until_shown("[role=alert]", "backend asked is down");
+        browser.until_shown("[role=alert]", "page a&<i>b fails");
         let errors = browser.until_shown("#errors tbody", "asked (");
         assert!(errors.contains("a&<i>b"), "{errors}");
         keeper.start_again();

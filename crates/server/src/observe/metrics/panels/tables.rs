@@ -7,9 +7,16 @@ use rhythm_net::{Time, clock};
 use rhythm_observe::dashboard::{Dashboard, Figure, Part, Table, Unit, Value};
 use rhythm_observe::{HistogramSum, NANOSECOND};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Rows that a table of pages has at most.
 const ROWS_MAX: usize = 50;
+
+/// Pages that an alarm names at most; of others it says how many.
+const NAMED_MAX: usize = 3;
+
+/// A page whose last failure was so lately fails.
+const LATELY: Duration = Duration::from_secs(15);
 
 /// Whether a backend is as it should be, and a word for how it is.
 fn health(of: &[Arc<BackendMetrics>]) -> (bool, &'static str) {
@@ -87,6 +94,20 @@ fn last_failure(of: &[Arc<PageMetrics>]) -> Option<(Time, String)> {
     all.max_by_key(|(when, _)| *when)
 }
 
+/// What is said of pages that fail.
+fn fail(pages: &[&str]) -> Option<String> {
+    match pages {
+        [] => None,
+        [page] => Some(format!("page {page} fails")),
+        pages if pages.len() <= NAMED_MAX => Some(format!("pages {} fail", pages.join(", "))),
+        pages => {
+            let (named, others) = pages.split_at(NAMED_MAX);
+            let (named, others) = (named.join(", "), others.len());
+            Some(format!("pages {named} and {others} more fail"))
+        }
+    }
+}
+
 impl Metrics {
     pub(super) fn errors(&self, board: &mut Dashboard, pages: &Named<PageMetrics>) {
         let now = clock::monotonic();
@@ -95,6 +116,15 @@ impl Metrics {
             .filter(|(_, of)| failed(of) > 0.0)
             .map(|(name, of)| (name, of, last_failure(of)))
             .collect();
+        let mut failing: Vec<&str> = (rows.iter())
+            .filter(|(.., last)| last.as_ref().is_some_and(|it| now.since(it.0) <= LATELY))
+            .map(|(name, ..)| name.as_str())
+            .collect();
+        // In an order that stays: an alarm is read out whenever it changes.
+        failing.sort_unstable();
+        if let Some(alarm) = fail(&failing) {
+            board.alarm(alarm);
+        }
         let all = rows.len();
         // Those that failed last are above; so it is not by how often, which would keep old ones.
         rows.sort_by_key(|(.., last)| std::cmp::Reverse(last.as_ref().map(|(when, _)| *when)));
@@ -221,5 +251,14 @@ mod tests {
         assert_eq!(health(&of), (false, "down"));
         of[1].answers_some.set(1);
         assert_eq!(health(&of), (false, "failing in part"));
+    }
+
+    #[test]
+    fn an_alarm_names_some_pages_and_counts_the_rest() {
+        assert_eq!(fail(&[]), None);
+        let said = |pages: &[&str]| fail(pages).expect("an alarm");
+        assert_eq!(said(&["home"]), "page home fails");
+        assert_eq!(said(&["a", "b", "c"]), "pages a, b, c fail");
+        assert_eq!(said(&["a", "b", "c", "d"]), "pages a, b, c and 1 more fail");
     }
 }
