@@ -99,7 +99,8 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "\nnothing was right: users walk the pages of {}, and of no other service \
-                 (--workload names them); a general load generator, such as wrk, loads any",
+                 (--workload names them; --items and --browsers are those that a bookstore's \
+                 database was made of); a general load generator, such as wrk, loads any",
                 self.service
             )?;
         }
