@@ -9,6 +9,7 @@ use crate::wire::bytes::{Put, Taker, Wrong};
 use crate::wire::message::{Digest, SOURCES_MAX};
 use rhythm_engine::compile::{Size, compile_within};
 use rhythm_engine::device::LaneLimits;
+use rhythm_engine::device::cost::Operations;
 use rhythm_engine::kind::BackendKind;
 use rhythm_engine::program::{Op, Service};
 use rhythm_engine::settings::{BackendKey, Outside};
@@ -25,6 +26,78 @@ const SIZE_MAX: Size = Size {
     nodes: 2_000_000,
     text_bytes: 64 << 20,
 };
+
+/// Operations that a turn of a loop may have where lanes may take as many turns as a node lets
+/// them: with fewer turns, more.
+const TURN_OPERATIONS: usize = 2048;
+
+/// What a node lets a service ask for, for a request in a stage. While a lane is run nobody else
+/// has a turn, and it is run to its end. The default is that of `[limits]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageMax {
+    /// Turns of loops: most that `stage_turns_max` may be.
+    pub turns: usize,
+    /// Bytes of text: most that `stage_text_bytes_max` may be.
+    pub text_bytes: usize,
+}
+
+impl Default for StageMax {
+    fn default() -> StageMax {
+        let usual = LaneLimits::default();
+        StageMax {
+            turns: usual.turns_max,
+            text_bytes: usual.text_bytes_max,
+        }
+    }
+}
+
+impl StageMax {
+    /// Sees that lanes may not ask for more.
+    ///
+    /// # Errors
+    /// They may.
+    fn check_limits(&self, limits: LaneLimits) -> Result<(), String> {
+        for (key, asked, most, flag) in [
+            ("stage_turns_max", limits.turns_max, self.turns, "turns"),
+            (
+                "stage_text_bytes_max",
+                limits.text_bytes_max,
+                self.text_bytes,
+                "text",
+            ),
+        ] {
+            if asked > most {
+                return Err(format!(
+                    "its `[limits] {key}` is {asked}, and that node takes {most} at most \
+                     (--stage-{flag} there)"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees that no stage may take longer than as many turns are to take.
+    ///
+    /// # Errors
+    /// One may.
+    fn check_stages(&self, service: &Service, limits: LaneLimits) -> Result<(), String> {
+        let most = self.turns.saturating_mul(TURN_OPERATIONS);
+        for page in &service.pages {
+            for stage in &page.stages {
+                let operations = Operations::of(&stage.body).in_turns(limits.turns_max);
+                if operations > most {
+                    return Err(format!(
+                        "page {} may take {operations} steps for a request in a stage, and that \
+                         node takes {most} at most: its longest loop has many, so make its \
+                         `[limits] stage_turns_max` smaller, or --stage-turns there larger",
+                        page.name
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
 
 /// The sources of a service, as bytes, and their digest.
 #[derive(Clone, Debug)]
@@ -87,14 +160,16 @@ pub(crate) struct Compiled {
 /// Compiles what came.
 ///
 /// # Errors
-/// It is no bundle, or does not compile here; in words.
-pub(crate) fn compile_bundle(bytes: &[u8]) -> Result<Compiled, String> {
+/// It is no bundle, does not compile here, or asks for more than that; in words.
+pub(crate) fn compile_bundle(bytes: &[u8], most: StageMax) -> Result<Compiled, String> {
     let (sources, limits) = read(bytes).map_err(|wrong| wrong.to_string())?;
+    most.check_limits(limits)?;
     let service = compile_within(&sources, node_kinds(), SIZE_MAX, &mut |_, _| ());
     let mut service = service.map_err(|found| match found.first() {
         Some(first) => format!("it does not compile there: {first}"),
         None => "it does not compile there".to_owned(),
     })?;
+    most.check_stages(&service, limits)?;
     // Front ends have made theirs.
     service.error_pages = None;
     Ok(Compiled {
@@ -247,6 +322,12 @@ mod tests {
     use super::*;
     use rhythm_engine::compile::compile;
 
+    /// Of a node that lets services ask for anything.
+    const ANY: StageMax = StageMax {
+        turns: usize::MAX,
+        text_bytes: usize::MAX,
+    };
+
     fn sources() -> Sources {
         let mut sources = Sources {
             outside: Outside {
@@ -282,7 +363,7 @@ mod tests {
         let bundle = Bundle::new(&sources, limits).expect("a small one");
         let text = String::from_utf8_lossy(&bundle.bytes);
         assert!(!text.contains("secret of") && !text.contains("127.0.0.1"));
-        let compiled = compile_bundle(&bundle.bytes).expect("it compiles there, too");
+        let compiled = compile_bundle(&bundle.bytes, ANY).expect("it compiles there, too");
         assert_eq!(compiled.programs, digest_of(&service));
         assert_eq!(compiled.limits, limits);
         let mut other = sources.clone();
@@ -290,7 +371,7 @@ mod tests {
         *page = page.replace("h1", "h2");
         let other = Bundle::new(&other, limits).expect("a small one");
         assert_ne!(other.digest, bundle.digest);
-        let compiled = compile_bundle(&other.bytes).expect("it compiles");
+        let compiled = compile_bundle(&other.bytes, ANY).expect("it compiles");
         assert_ne!(compiled.programs, digest_of(&service));
     }
 
@@ -302,7 +383,7 @@ mod tests {
             sources.files.insert(format!("pages/{index}.html"), page);
         }
         let bundle = Bundle::new(&sources, LaneLimits::default()).expect("its bytes are few");
-        let why = compile_bundle(&bundle.bytes).expect_err("it has one more");
+        let why = compile_bundle(&bundle.bytes, ANY).expect_err("it has one more");
         assert!(why.contains("larger than any that is taken"), "{why}");
     }
 
@@ -329,7 +410,7 @@ mod tests {
             },
         ] {
             let bundle = Bundle::new(&sources(), limits).expect("a small one");
-            let why = compile_bundle(&bundle.bytes).expect_err("no settings say so");
+            let why = compile_bundle(&bundle.bytes, ANY).expect_err("no settings say so");
             assert!(why.contains("[limits]"), "{limits:?}: {why}");
         }
         let most = LaneLimits {
@@ -337,7 +418,47 @@ mod tests {
             ..usual
         };
         let bundle = Bundle::new(&sources(), most).expect("a small one");
-        assert!(compile_bundle(&bundle.bytes).is_ok());
+        assert!(compile_bundle(&bundle.bytes, ANY).is_ok());
+    }
+
+    #[test]
+    fn what_would_keep_others_waiting_is_not_taken() {
+        let usual = LaneLimits::default();
+        let why = |body: &str, limits: LaneLimits| {
+            let mut sources = sources();
+            let page = format!(
+                "+++\nroute = \"GET /long\"\n+++\n{{% for i in range(9) %}}{body}{{% endfor %}}"
+            );
+            sources.files.insert("pages/long.html".to_owned(), page);
+            let bundle = Bundle::new(&sources, limits).expect("a small one");
+            compile_bundle(&bundle.bytes, StageMax::default()).err()
+        };
+        let step = "{% if i % 7 == 3 %}{{ i }}{% endif %}";
+        assert_eq!(why(step, usual), None);
+        let more_turns = LaneLimits {
+            turns_max: usual.turns_max + 1,
+            ..usual
+        };
+        let told = why(step, more_turns).expect("it may take more");
+        assert!(told.contains("stage_turns_max` is 131073"), "{told}");
+        let more_text = LaneLimits {
+            text_bytes_max: usual.text_bytes_max + 1,
+            ..usual
+        };
+        let told = why(step, more_text).expect("it may make more");
+        assert!(told.contains("stage_text_bytes_max` is 1048577"), "{told}");
+        let long = step.repeat(TURN_OPERATIONS);
+        let told = why(&long, usual).expect("its turns are long");
+        assert!(
+            told.contains("page long") && told.contains("steps"),
+            "{told}"
+        );
+        // A few of them are as short as many others.
+        let few_turns = LaneLimits {
+            turns_max: 100,
+            ..usual
+        };
+        assert_eq!(why(&long, few_turns), None);
     }
 
     #[test]
@@ -350,7 +471,7 @@ mod tests {
         let page = wrong.files.get_mut("pages/hello.html").expect("it has one");
         *page = page.replace("{{ name }}", "{{ nobody }}");
         let wrong = Bundle::new(&wrong, LaneLimits::default()).expect("a small one");
-        let why = compile_bundle(&wrong.bytes).expect_err("it has a mistake");
+        let why = compile_bundle(&wrong.bytes, ANY).expect_err("it has a mistake");
         assert!(why.contains("nobody"), "{why}");
     }
 }

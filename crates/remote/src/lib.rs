@@ -28,7 +28,7 @@ mod wire;
 
 pub use alone::Alone;
 pub use borrowed::{BorrowOptions, borrow_nodes};
-pub use bundle::{Bundle, Bundles};
+pub use bundle::{Bundle, Bundles, StageMax};
 pub use figures::Figures;
 pub use link::{LinkOptions, Remote};
 pub use node::{Access, ExecutorFactory, Node, NodeError, NodeOptions};

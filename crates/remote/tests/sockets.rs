@@ -1,16 +1,17 @@
 //! Nodes and front ends over sockets of this machine.
 
+use rhythm_engine::cohort::{Cohort, Pass};
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::conformance::Dice;
-use rhythm_engine::device::host::HostExecutor;
-use rhythm_engine::device::{Executor, LaneLimits, conformance};
+use rhythm_engine::device::host::{HostExecutor, PASS_WORK_MAX};
+use rhythm_engine::device::{Executor, LaneLimits, Work, conformance};
 use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
 use rhythm_net::{Peer, Waker};
 use rhythm_protocol::scan::Level;
 use rhythm_remote::{
     Access, Alone, BorrowOptions, Bundle, Bundles, ExecutorFactory, Figures, LinkOptions, Node,
-    NodeOptions, Place, Places, Remote, borrow_nodes,
+    NodeOptions, Place, Places, Remote, StageMax, borrow_nodes,
 };
 use rhythm_server::backend::kinds;
 use rhythm_venice::agent::{self, Lender, Lenders};
@@ -29,8 +30,9 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn host(limits: LaneLimits) -> Box<dyn Executor> {
-    Box::new(HostExecutor::new(limits, Level::active()))
+/// What runs stages, so much of one in a pass.
+fn host(limits: LaneLimits, work_max: usize) -> Box<dyn Executor> {
+    Box::new(HostExecutor::new(limits, Level::active()).in_passes_of(work_max))
 }
 
 /// A node that ends with the test.
@@ -40,7 +42,11 @@ struct Lent {
 }
 
 fn node(access: Access) -> Node {
-    let factory: ExecutorFactory = Arc::new(|limits, _: Waker| Ok(host(limits)));
+    node_in_passes_of(PASS_WORK_MAX, access)
+}
+
+fn node_in_passes_of(work_max: usize, access: Access) -> Node {
+    let factory: ExecutorFactory = Arc::new(move |limits, _: Waker| Ok(host(limits, work_max)));
     let options = NodeOptions {
         listen: any_port(),
         threads: 1,
@@ -48,6 +54,7 @@ fn node(access: Access) -> Node {
         in_flight: 4,
         connections_max: 16,
         held_max: 256 << 20,
+        stage_max: StageMax::default(),
     };
     Node::start(&options, factory).expect("it starts")
 }
@@ -58,7 +65,12 @@ fn any_port() -> SocketAddr {
 
 impl Lent {
     fn start(key: Option<&[u8]>) -> Lent {
-        let node = node(key.map_or(Access::Anybody, |key| Access::Key(Secret::of(key))));
+        Lent::of(node(
+            key.map_or(Access::Anybody, |key| Access::Key(Secret::of(key))),
+        ))
+    }
+
+    fn of(node: Node) -> Lent {
         Lent {
             address: node.address(),
             node: Some(node),
@@ -156,7 +168,7 @@ impl Served {
             timeout: Duration::from_secs(20),
             in_flight_max: 8,
         };
-        let local = host(self.limits);
+        let local = host(self.limits, PASS_WORK_MAX);
         let bundles = Arc::clone(&self.bundles);
         let link = Remote::new(places, options, bundles, figures.clone(), local);
         FrontEnd {
@@ -180,27 +192,139 @@ impl FrontEnd {
 
 #[test]
 fn every_byte_of_every_page_is_the_references() {
-    let node = Lent::start(None);
-    for name in ["banking", "fortunes", "bookstore", "notes"] {
-        let mut front = front_end(&sources(name), &[node.address], None);
-        assert!(
-            front.wait_ready(PATIENCE),
-            "{name}: {:?}",
-            front.figures.said()
-        );
-        let limits = LaneLimits::of(&front.service.config.limits);
-        for page in 0..front.service.pages.len() {
-            for lanes in [1, 7, 256] {
-                let (alone, service) = (&mut front.alone, &front.service);
-                let checked = conformance::check(alone, service, page, lanes, 42, limits);
-                assert_eq!(checked, Ok(()), "{name}");
+    // Cohorts in a pass, and in many.
+    for work_max in [PASS_WORK_MAX, 64 << 10] {
+        let node = Lent::of(node_in_passes_of(work_max, Access::Anybody));
+        for name in ["banking", "fortunes", "bookstore", "notes"] {
+            let mut front = front_end(&sources(name), &[node.address], None);
+            assert!(
+                front.wait_ready(PATIENCE),
+                "{name}: {:?}",
+                front.figures.said()
+            );
+            let limits = LaneLimits::of(&front.service.config.limits);
+            for page in 0..front.service.pages.len() {
+                for lanes in [1, 7, 256] {
+                    let (alone, service) = (&mut front.alone, &front.service);
+                    let checked = conformance::check(alone, service, page, lanes, 42, limits);
+                    assert_eq!(checked, Ok(()), "{name}");
+                }
             }
+            let (done, here) = (front.figures.done(), front.figures.here());
+            assert!(done > 0 && front.figures.lost() == 0, "{name}: {done}");
+            // Stages whose lanes have all ended before have nothing to send.
+            assert!(here * 2 < done, "{name}: {here} here, {done} there");
         }
-        let (done, here) = (front.figures.done(), front.figures.here());
-        assert!(done > 0 && front.figures.lost() == 0, "{name}: {done}");
-        // Stages whose lanes have all ended before have nothing to send.
-        assert!(here * 2 < done, "{name}: {here} here, {done} there");
     }
+}
+
+/// A page of so many turns for each request, of which it shows little.
+fn slow(turns: usize) -> Sources {
+    let mut sources = Sources::default();
+    let page = format!(
+        "+++\nroute = \"GET /slow\"\n+++\n{{% for i in range({turns}) %}}{{% if i % 10007 == 5 %}}\
+         {{{{ i }}}}{{% endif %}}{{% endfor %}}"
+    );
+    for (name, text) in [("service.toml", String::new()), ("pages/slow.html", page)] {
+        sources.files.insert(name.to_owned(), text);
+    }
+    sources
+}
+
+impl FrontEnd {
+    /// A cohort of the first page, of so many lanes that have no fields, or what is left of one.
+    fn submit(&mut self, cohort: Box<Cohort>) {
+        let work = Work {
+            service: Arc::clone(&self.service),
+            page: 0,
+            cohort,
+            token: 0,
+        };
+        self.alone.submit(work).expect("there is room");
+    }
+
+    fn cohort(&self, lanes: usize) -> Box<Cohort> {
+        let mut cohort = Box::<Cohort>::default();
+        cohort.reset(&self.service.pages[0]);
+        for _ in 0..lanes {
+            cohort.push_lane();
+        }
+        cohort
+    }
+
+    /// Waits for what was submitted. None: it takes longer than that.
+    fn wait_done(&mut self, most: Duration) -> Option<Box<Cohort>> {
+        let (start, mut done) = (Instant::now(), Vec::new());
+        while done.is_empty() && start.elapsed() < most {
+            self.alone.poll(&mut done);
+        }
+        done.pop().map(|work| work.cohort)
+    }
+}
+
+#[test]
+fn who_has_much_to_do_keeps_nobody_waiting_and_no_loan_for_longer_than_it_is() {
+    // Sooner than front ends give a node up, and much less than all of the cohort takes.
+    const SOON: Duration = Duration::from_secs(10);
+    let mut node = node(Access::Loans);
+    let (stop, address) = (node.stopper(), node.address());
+    let served = Served::of(&slow(120_000));
+    let [mut busy, mut other] = [1, 2].map(|loan| {
+        let share = Share::of_one(Kind::Device, false);
+        let key = [loan as u8; 32];
+        let granted = node.grant(LoanId(loan), share, &LoanKey(key));
+        granted.expect("it is lent");
+        let mut front = served.front_end(&[address], Some(&key));
+        assert!(front.wait_ready(PATIENCE), "{:?}", front.figures.said());
+        front
+    });
+    // One of some minutes, pass by pass.
+    let mut cohort = busy.cohort(1 << 16);
+    for pass in 1..5 {
+        busy.submit(cohort);
+        let one = other.cohort(1);
+        other.submit(one);
+        let one = other.wait_done(SOON).expect("others have their turn");
+        assert!(!one.has_active());
+        assert_eq!(other.figures.done(), pass, "it is run there");
+        cohort = busy.wait_done(SOON).expect("a pass is over soon");
+        assert_eq!(cohort.next_pass(), Pass::Again);
+        assert_eq!((busy.figures.done(), busy.figures.here()), (pass, 0));
+    }
+    node.revoke(LoanId(1));
+    let start = Instant::now();
+    while busy.figures.said().is_empty() {
+        assert!(start.elapsed() < SOON, "it goes on with its loan over");
+        busy.submit(cohort);
+        cohort = busy.wait_done(SOON).expect("it is run here in the end");
+        assert_ne!(cohort.next_pass(), Pass::Over);
+    }
+    let one = other.cohort(1);
+    other.submit(one);
+    assert!(other.wait_done(SOON).is_some());
+    assert_eq!(other.figures.done(), 5);
+    drop((busy, other));
+    stop();
+    node.join().expect("it ends as it was told");
+}
+
+#[test]
+fn what_may_take_longer_than_a_node_lets_it_is_run_here_and_it_is_said() {
+    let node = Lent::start(None);
+    let mut sources = slow(1000);
+    let config = "[limits]\nstage_turns_max = 200000\n".to_owned();
+    sources.files.insert("service.toml".to_owned(), config);
+    let mut front = front_end(&sources, &[node.address], None);
+    assert!(!front.wait_ready(PATIENCE));
+    let said = front.figures.said().concat();
+    assert!(
+        said.contains("stage_turns_max` is 200000") && said.contains("--stage-turns"),
+        "{said}"
+    );
+    let limits = LaneLimits::of(&front.service.config.limits);
+    let checked = conformance::check(&mut front.alone, &front.service, 0, 7, 1, limits);
+    assert_eq!(checked, Ok(()));
+    assert_eq!(front.figures.done(), 0);
 }
 
 #[test]

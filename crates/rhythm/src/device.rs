@@ -287,6 +287,24 @@ impl Opened {
         Ok(Box::new(executor.map_err(|why| self.refusal(&why))?))
     }
 
+    /// The same, to be lent: cohorts are others', and of any size. What is run on the thread that
+    /// it is for ends a pass when it has done enough.
+    ///
+    /// # Errors
+    /// The GPU cannot be used, or has no room.
+    pub(crate) fn lent(&self, limits: LaneLimits, wake: Wake) -> Result<Box<dyn Executor>, String> {
+        let Some(cuda) = &self.cuda else {
+            return Ok(self.on_cpu(limits, PASS_WORK_MAX));
+        };
+        let options = Options {
+            pass_work_max: PASS_WORK_MAX,
+            // Backends are the front ends': what a device could answer for them it does not.
+            ..cuda.options(limits, None)
+        };
+        let executor = cuda.executor(options, wake);
+        Ok(Box::new(executor.map_err(|why| self.refusal(&why))?))
+    }
+
     /// Makes an executor of a device without kernels that ends a pass of a stage when it has done
     /// so much work; with `usize::MAX` a stage is one pass, where there is memory.
     pub(crate) fn on_cpu(&self, limits: LaneLimits, pass_work_max: usize) -> Box<dyn Executor> {
@@ -362,5 +380,49 @@ impl fmt::Display for Opened {
             Some(cuda) => write!(f, "{}-{}", self.device, cuda.layout),
             None => self.device.fmt(f),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhythm_engine::cohort::{Cohort, LaneState};
+    use rhythm_engine::compile::compile;
+    use rhythm_engine::device::Work;
+    use rhythm_engine::source::Sources;
+
+    #[test]
+    fn what_is_lent_ends_a_pass_when_it_has_done_enough() {
+        let mut sources = Sources::default();
+        for (name, text) in [
+            ("service.toml", ""),
+            (
+                "pages/slow.html",
+                "+++\nroute = \"GET /slow\"\n+++\n{% for i in range(120000) %}{{ i }}{% endfor %}",
+            ),
+        ] {
+            sources.files.insert(name.to_owned(), text.to_owned());
+        }
+        let service = Arc::new(compile(&sources, &[]).expect("it compiles"));
+        let mut cohort = Box::new(Cohort::default());
+        cohort.reset(&service.pages[0]);
+        for _ in 0..3 {
+            cohort.push_lane();
+        }
+        let opened = Device::Host.open(&CudaArgs::default(), &[&service]);
+        let opened = opened.expect("it is there");
+        let executor = opened.lent(LaneLimits::default(), Arc::new(|| ()));
+        let mut executor = executor.expect("it needs nothing");
+        let work = Work {
+            service,
+            page: 0,
+            cohort,
+            token: 0,
+        };
+        executor.submit(work).expect("it takes everything");
+        let mut done = Vec::new();
+        executor.poll(&mut done);
+        use LaneState::{Finished, Later};
+        assert_eq!(done[0].cohort.lanes, [Finished, Later, Later]);
     }
 }

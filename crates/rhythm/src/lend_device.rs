@@ -10,7 +10,7 @@ use rhythm_engine::program::Service;
 use rhythm_engine::settings::LogFormat;
 use rhythm_net::Waker;
 use rhythm_net::signal::{self, Signal};
-use rhythm_remote::{Access, ExecutorFactory, Node, NodeOptions};
+use rhythm_remote::{Access, ExecutorFactory, Node, NodeOptions, StageMax};
 use rhythm_venice::secret::Secret;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -67,6 +67,17 @@ pub(crate) struct Args {
     #[arg(value_parser = clap::value_parser!(u32).range(64..=1 << 20))]
     memory: u32,
 
+    /// Turns of loops that a page may take for a request in a stage: services whose `[limits]
+    /// stage_turns_max` is more are for the front ends to run
+    #[arg(long, value_name = "N", default_value_t = StageMax::default().turns as u32)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    stage_turns: u32,
+
+    /// Bytes of text that it may make for one: likewise, of `stage_text_bytes_max`
+    #[arg(long, value_name = "BYTES", default_value_t = StageMax::default().text_bytes as u32)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1024..=1 << 30))]
+    stage_text: u32,
+
     #[command(flatten)]
     cuda: CudaArgs,
 }
@@ -86,6 +97,7 @@ pub(crate) fn options(listen: SocketAddr) -> NodeOptions {
         in_flight: COHORTS.into(),
         connections_max: CONNECTIONS.into(),
         held_max: (MEMORY as usize) << 20,
+        stage_max: StageMax::default(),
     }
 }
 
@@ -94,18 +106,16 @@ pub(crate) fn options(listen: SocketAddr) -> NodeOptions {
 /// # Errors
 /// Why it cannot be used, and what to do.
 pub(crate) fn open(device: Device, cuda: &CudaArgs) -> Result<(String, ExecutorFactory)> {
-    // Backends are the front ends': what a device could answer for them it does not.
+    ensure!(
+        device != Device::Scalar,
+        wrong(
+            "scalar is what other devices are compared with, and runs a cohort in one go: lend host"
+        )
+    );
     let opened = device.open(cuda, &[&Service::default()])?;
     let shown = opened.to_string();
     let factory: ExecutorFactory = Arc::new(move |limits: LaneLimits, waker: Waker| {
-        match opened.has_kernels() {
-            // A cohort is run in one go: those of others have their turn behind it.
-            false => Ok(opened.on_cpu(limits, usize::MAX)),
-            true => {
-                let executor = opened.cuda(limits, None, Arc::new(move || waker.wake()))?;
-                Ok(Box::new(executor))
-            }
-        }
+        opened.lent(limits, Arc::new(move || waker.wake()))
     });
     Ok((shown, factory))
 }
@@ -143,6 +153,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         in_flight: args.cohorts.into(),
         connections_max: args.connections.into(),
         held_max: (args.memory as usize) << 20,
+        stage_max: StageMax {
+            turns: args.stage_turns as usize,
+            text_bytes: args.stage_text as usize,
+        },
     };
     let node = Node::start(&options, factory)?;
     let stop = node.stopper();

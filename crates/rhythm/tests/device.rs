@@ -39,6 +39,12 @@ fn small_service(test: &str) -> PathBuf {
 }
 
 #[test]
+fn what_keeps_others_waiting_is_not_lent() {
+    let said = complaint(&["device", "--device", "scalar"], 2);
+    assert!(said.contains("lend host"), "{said}");
+}
+
+#[test]
 fn no_driver_is_one_sentence() {
     const SENTENCE: &str = "rhythm: --device cuda: no CUDA driver: libcuda.so.1 was not found; \
                             install NVIDIA's driver (580 or later), or use --device host\n";

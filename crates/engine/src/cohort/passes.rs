@@ -13,6 +13,16 @@ impl Cohort {
     /// To be asked after each run of a stage, when the lanes that it has finished are answered.
     /// Unless it is over, the cohort is ready for another pass.
     pub fn next_pass(&mut self) -> Pass {
+        let pass = self.next_pass_beside();
+        if pass != Pass::Over {
+            self.output.begin_pass();
+        }
+        pass
+    }
+
+    /// The same, for who looks at what a stage has made when all lanes have run it: what the next
+    /// pass makes stands beside what those before it have made.
+    pub(crate) fn next_pass_beside(&mut self) -> Pass {
         let (later, yields) = (self.later(), std::mem::take(&mut self.yields));
         let before = match later {
             0 => self.passes.left_out.take(),
@@ -30,7 +40,6 @@ impl Cohort {
             return Pass::Over;
         }
         self.stage -= 1;
-        self.output.begin_pass();
         for state in &mut self.lanes {
             match state {
                 LaneState::Active => *state = LaneState::Ahead,

@@ -11,7 +11,8 @@
 //! of it out, agree; and short texts, of which most pages are, are free.
 
 use crate::cohort::Argument;
-use crate::program::{Comparison, Formatting, KeyUse, Op, Register, TextFunction, TextTest, Type};
+use crate::program::{Choice, Comparison, Formatting, KeyUse, Op, Register, TextFunction};
+use crate::program::{TextTest, Type};
 
 /// How many bytes that are looked through are charged for as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +113,63 @@ pub(super) fn by_keys<'a>(by: KeyUse, keys: impl Iterator<Item = Argument<'a>> +
     }
 }
 
+/// How many operations a lane does in a block at most: outside of its loops, and in a turn of any
+/// of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operations {
+    /// Outside of loops.
+    pub once: usize,
+    /// In the longest turn of a loop, turns of loops within it not included.
+    pub turn: usize,
+}
+
+impl Operations {
+    /// Of a block.
+    pub fn of(block: &[Op]) -> Operations {
+        let start = Operations {
+            once: block.len(),
+            turn: 0,
+        };
+        block.iter().fold(start, |all, op| {
+            let inner = match op {
+                Op::If(op) => {
+                    let [then, otherwise] = [&op.then, &op.otherwise].map(|it| Self::of(it));
+                    Operations {
+                        once: then.once.max(otherwise.once),
+                        turn: then.turn.max(otherwise.turn),
+                    }
+                }
+                Op::For(op) => {
+                    let keys = op.choices.iter().filter_map(Choice::key);
+                    let blocks = keys.map(|key| &key.block).chain([&op.body]);
+                    let turns = blocks.map(|block| Self::of(block));
+                    let turns = turns.fold(Operations::default(), Operations::and);
+                    let otherwise = Self::of(&op.otherwise);
+                    Operations {
+                        once: otherwise.once,
+                        turn: turns.once.max(turns.turn).max(otherwise.turn),
+                    }
+                }
+                _ => Operations::default(),
+            };
+            all.and(inner)
+        })
+    }
+
+    /// Of this block, and another one behind it.
+    fn and(self, other: Operations) -> Operations {
+        Operations {
+            once: self.once + other.once,
+            turn: self.turn.max(other.turn),
+        }
+    }
+
+    /// Of a lane whose loops take so many turns.
+    pub fn in_turns(self, turns: usize) -> usize {
+        self.once.saturating_add(self.turn.saturating_mul(turns))
+    }
+}
+
 /// Functions that are not here make about as much text as they look through.
 fn rate_of(function: TextFunction) -> Option<Rate> {
     match function {
@@ -147,7 +205,40 @@ fn rate_of_format(how: Formatting) -> Option<Rate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::Binary;
+    use crate::program::{Binary, For, If, Key};
+
+    #[test]
+    fn operations_are_those_of_the_longer_branch_and_of_the_longest_turn() {
+        let ops = |count: usize| vec![Op::Finish; count];
+        let branch = Op::If(If {
+            condition: 0,
+            then: ops(7),
+            otherwise: ops(3),
+        });
+        let loops = |choices: Vec<Choice>, body: Vec<Op>| {
+            Op::For(For {
+                count: 0,
+                choices,
+                position: 1,
+                index: 2,
+                length: 3,
+                body,
+                otherwise: ops(2),
+            })
+        };
+        let key = Key {
+            block: ops(5),
+            register: 4,
+        };
+        let inner = loops(vec![Choice::By(KeyUse::Keep, key), Choice::Reverse], ops(8));
+        let outer = loops(Vec::new(), vec![branch.clone(), inner]);
+        let all = Operations::of(&[branch, outer]);
+        // Two, the branch's seven, and the else of the outer loop. In a turn of that: two, the
+        // branch's, the inner loop's else; in one of the inner loop: its key's and its body.
+        assert_eq!(all, Operations { once: 11, turn: 13 });
+        assert_eq!(all.in_turns(100), 1311);
+        assert_eq!(all.in_turns(usize::MAX), usize::MAX);
+    }
 
     #[test]
     fn short_texts_are_free_and_long_ones_cost_what_is_looked_through() {

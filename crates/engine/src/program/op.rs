@@ -252,7 +252,8 @@ pub enum KeyUse {
 }
 
 impl Choice {
-    fn key(&self) -> Option<&Key> {
+    /// What each position has, where positions are chosen by that.
+    pub(crate) fn key(&self) -> Option<&Key> {
         match self {
             Choice::By(_, key) => Some(key),
             Choice::Reverse | Choice::Slice { .. } => None,

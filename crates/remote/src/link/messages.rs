@@ -200,7 +200,11 @@ impl Remote {
             mut work, lanes, ..
         } = self.take_away(index, token)?;
         let known = self.known(&work.service);
-        (self.known[known].late).remove(&(work.page, work.cohort.stage));
+        let stage = (work.page, work.cohort.stage);
+        self.known[known].late.remove(&stage);
+        if read.leaves_some() {
+            self.known[known].in_passes.insert(stage);
+        }
         read.apply(&mut work.cohort, &lanes);
         self.figures.count_done(index);
         self.nodes[index].did_well(now);

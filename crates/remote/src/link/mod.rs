@@ -8,6 +8,10 @@
 //!      +------------------------------> again: another node, once; or here --> done
 //! ```
 //!
+//! A node gives back what it has done in one go, so that others have their turn: the stage's other
+//! lanes are sent again, in another work. Those that found no room for their answers here are not:
+//! they would be run there twice.
+//!
 //! A work stays here, untouched, until its answer has come whole and was checked: a stage is a
 //! function of its cohort, so it can be run again, and nothing is lost or done twice. So that a
 //! node that ends under a cohort ends no more than two, what was lost twice is run here. So is, for
@@ -117,10 +121,8 @@ impl DeviceLink for Remote {
         self.follow(port, now);
         let known = self.known(&work.service);
         let digests = self.known[known].digests;
-        // What a stage's earlier passes have left beside, only one executor knows.
-        let is_for_nodes = work.cohort.has_active()
-            && !work.cohort.is_between_passes()
-            && !self.stays_here(&work, now);
+        let is_for_nodes =
+            work.cohort.has_active() && self.goes_on_there(&work) && !self.stays_here(&work, now);
         let Some((digest, _)) = digests.filter(|_| is_for_nodes) else {
             self.run_here(work);
             return Ok(());

@@ -14,7 +14,7 @@ use rhythm_engine::cohort::{LaneError, LaneState};
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::program::Service;
 use rhythm_net::{ConnectionId, Port, Time};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -68,6 +68,8 @@ pub(super) struct Known {
     pub(super) may_say: HashMap<usize, Arc<MaySay>>,
     /// Stages of pages that were late since they were answered last.
     pub(super) late: HashMap<(usize, usize), Late>,
+    /// Stages of pages of which nodes were seen to leave lanes for another pass.
+    pub(super) in_passes: HashSet<(usize, usize)>,
 }
 
 /// The way of a worker to its nodes. See the module above.
@@ -161,6 +163,7 @@ impl Remote {
             reads: HashMap::new(),
             may_say: HashMap::new(),
             late: HashMap::new(),
+            in_passes: HashSet::new(),
         });
         self.known.len() - 1
     }
@@ -290,6 +293,13 @@ impl Remote {
         let known = self.known(&work.service);
         let late = self.known[known].late.get(&(work.page, work.cohort.stage));
         late.is_some_and(|late| now < late.here_until)
+    }
+
+    /// Whether a stage that lanes were left out of goes on at nodes, as far as it was begun.
+    pub(super) fn goes_on_there(&mut self, work: &Work) -> bool {
+        let known = self.known(&work.service);
+        let in_passes = &self.known[known].in_passes;
+        !work.cohort.is_between_passes() || in_passes.contains(&(work.page, work.cohort.stage))
     }
 
     /// Runs a work here.

@@ -1,7 +1,7 @@
 //! A front end's connection, at the node.
 
 use crate::wire::frame::Incoming;
-use crate::wire::message::{self, Message};
+use crate::wire::message::{self, Digest, Message};
 use rhythm_net::{ConnectionId, Flushed, Outgoing, Port, Time};
 use rhythm_venice::loan::LoanId;
 use rhythm_venice::secret::Nonce;
@@ -16,13 +16,24 @@ const TAKEN_MIN: u64 = 256 << 10;
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 /// Services that a connection has asked about and heard nothing of, at most.
 const ASKED_MAX: usize = 64;
+/// Of them, those whose sources are yet to be asked for: as many as a node keeps.
+const WANTED_MAX: usize = 32;
 
 /// A work that waits for its turn.
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) token: u64,
-    pub(super) digest: message::Digest,
+    pub(super) digest: Digest,
     pub(super) bytes: Vec<u8>,
+}
+
+/// How far a service is that a front end has compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compiles {
+    /// Its sources are asked for.
+    Asked,
+    /// They have come.
+    Given(Digest),
 }
 
 /// See the module's text.
@@ -40,6 +51,10 @@ pub(super) struct Connection {
     pub(super) under_way: usize,
     /// Services that it has asked about and heard nothing of.
     pub(super) asked: usize,
+    /// Those of them that nobody has: their sources are asked for one after the other.
+    pub(super) wanted: VecDeque<Digest>,
+    /// What is compiled for it, or will be when its sources come.
+    pub(super) compiles: Option<Compiles>,
     /// What it was told since it had taken all.
     told: usize,
     /// Since when it has been owed something.
@@ -62,6 +77,8 @@ impl Connection {
             queue: VecDeque::new(),
             under_way: 0,
             asked: 0,
+            wanted: VecDeque::new(),
+            compiles: None,
             told: 0,
             // For the greeting it has as long as for what it says.
             owed: deadline,
@@ -108,6 +125,16 @@ impl Connection {
     /// Whether it asks for more than it takes, or waits for more than anybody has.
     pub(super) fn is_greedy(&self) -> bool {
         self.told > TOLD_MAX || self.asked > ASKED_MAX
+    }
+
+    /// Wants the sources of a service, behind those that it waits for already. False: they are too
+    /// many.
+    pub(super) fn want(&mut self, digest: Digest) -> bool {
+        let has_room = self.wanted.len() < WANTED_MAX;
+        if has_room {
+            self.wanted.push_back(digest);
+        }
+        has_room
     }
 
     /// Whether all that was said has gone: one that takes nothing has no further turn.

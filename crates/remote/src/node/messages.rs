@@ -1,6 +1,6 @@
 //! What front ends say to a node, and what comes of it.
 
-use super::connection::Queued;
+use super::connection::{Compiles, Queued};
 use super::services::{Found, Tell};
 use super::works::{Command, NodeWorker};
 use crate::bundle::Compiled;
@@ -95,25 +95,11 @@ impl NodeWorker {
             Message::Ping => self.say(port, id, Message::Pong),
             Message::Offer { digest } => {
                 connection.asked += 1;
-                let tell = self.tell(id, digest);
-                match self.services.find(&digest, tell) {
-                    Found::Kept(compiled) => self.compiled(port, id, digest, Ok(compiled), now),
-                    Found::Pending => {}
-                    Found::Unknown => {
-                        self.settled(id);
-                        self.say(port, id, Message::Send { digest });
-                    }
-                }
+                self.offered(port, id, digest, now);
             }
             Message::Sources { bytes } if bytes.len() <= SOURCES_MAX => {
                 connection.asked += 1;
-                let digest: Digest = Sha256::digest(bytes).into();
-                let tell = self.tell(id, digest);
-                if !self.services.compile(digest, bytes.to_vec(), tell) {
-                    self.settled(id);
-                    let why = "too many services wait to be compiled there";
-                    self.later(port, id, digest, why, now);
-                }
+                self.take_sources(port, id, bytes, now);
             }
             Message::Work {
                 token,
@@ -123,6 +109,83 @@ impl NodeWorker {
             _ => return Err(Wrong("a front end says what only a node says")),
         }
         Ok(())
+    }
+
+    /// A service is offered that this front end has asked about.
+    fn offered(&mut self, port: &mut dyn Port, id: ConnectionId, digest: Digest, now: Time) {
+        let tell = self.tell(id, digest);
+        match self.services.find(&digest, tell) {
+            Found::Kept(compiled) => self.compiled(port, id, digest, Ok(compiled), now),
+            Found::Pending => {}
+            Found::Unknown => {
+                let compiles = self.compiles(id);
+                let Some(connection) = self.connections.get_mut(id) else {
+                    return;
+                };
+                match compiles {
+                    true if connection.want(digest) => {}
+                    true => self.full(port, id, digest, now),
+                    false => {
+                        connection.compiles = Some(Compiles::Asked);
+                        self.settled(id);
+                        self.say(port, id, Message::Send { digest });
+                    }
+                }
+            }
+        }
+    }
+
+    /// The sources of one came. Of each front end one waits to be compiled, so that nobody keeps
+    /// others waiting for long.
+    fn take_sources(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
+        let digest: Digest = Sha256::digest(bytes).into();
+        let may_compile = match self.connections.get(id).and_then(|it| it.compiles) {
+            Some(Compiles::Asked) => true,
+            Some(Compiles::Given(_)) => false,
+            None => !self.compiles(id),
+        };
+        let tell = self.tell(id, digest);
+        let taken = may_compile && self.services.compile(digest, bytes.to_vec(), tell);
+        if let Some(connection) = self.connections.get_mut(id)
+            && may_compile
+        {
+            connection.compiles = taken.then_some(Compiles::Given(digest));
+        }
+        if !taken {
+            self.full(port, id, digest, now);
+            self.ask_for_sources(port, now);
+        }
+    }
+
+    /// A service finds no room among those that wait to be compiled.
+    fn full(&mut self, port: &mut dyn Port, id: ConnectionId, digest: Digest, now: Time) {
+        self.settled(id);
+        let why = "too many services wait to be compiled there";
+        self.later(port, id, digest, why, now);
+    }
+
+    /// Whether something is compiled for who has this connection.
+    fn compiles(&self, id: ConnectionId) -> bool {
+        let of = self.front_end(id);
+        let mut all = self.connections.iter();
+        all.any(|(other, it)| it.compiles.is_some() && self.front_end(other) == of)
+    }
+
+    /// Asks those who have nothing compiled for what they have offered.
+    pub(super) fn ask_for_sources(&mut self, port: &mut dyn Port, now: Time) {
+        let waiting = self
+            .connections
+            .iter()
+            .filter(|(_, it)| !it.wanted.is_empty());
+        let waiting: Vec<ConnectionId> = waiting.map(|(id, _)| id).collect();
+        for id in waiting {
+            while !self.compiles(id)
+                && let Some(connection) = self.connections.get_mut(id)
+                && let Some(digest) = connection.wanted.pop_front()
+            {
+                self.offered(port, id, digest, now);
+            }
+        }
     }
 
     fn take_hello(
@@ -183,8 +246,9 @@ impl NodeWorker {
         now: Time,
     ) {
         self.settled(id);
+        let of = self.front_end(id);
         match compiled {
-            Ok(compiled) => match self.executor(&compiled) {
+            Ok(compiled) => match self.executor(of, &compiled) {
                 Ok(_) => {
                     let programs = compiled.programs;
                     self.say(port, id, Message::Ready { digest, programs });
@@ -192,7 +256,7 @@ impl NodeWorker {
                 Err(why) => self.later(port, id, digest, &why, now),
             },
             Err(why) => {
-                tracing::warn!(why, "a service is not taken");
+                self.refuse(&why, now);
                 self.say(port, id, Message::Unfit { digest, why: &why });
             }
         }
@@ -235,9 +299,7 @@ impl NodeWorker {
             return Ok(());
         }
         connection.under_way += 1;
-        if connection.queue.is_empty() {
-            self.turns.push_back(id);
-        }
+        let is_first = connection.queue.is_empty();
         let bytes = cohort.to_vec();
         let queued = Queued {
             token,
@@ -245,6 +307,9 @@ impl NodeWorker {
             bytes,
         };
         connection.queue.push_back(queued);
+        if is_first {
+            self.again_in_turn(id);
+        }
         self.has_more = true;
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! A node: lends its executors to front ends.
 //!
 //! ```text
-//!     listener --> threads (worker.rs): connections, turns (works.rs), memory.rs, executors
+//!     listener --> threads (worker.rs): connections, works.rs, turns.rs, memory.rs
 //!                      ^                who may, guard.rs: anybody, a key's, or loans' (lender.rs)
 //!                      ^
 //!                      | compiled
@@ -15,6 +15,7 @@ mod memory;
 mod messages;
 mod options;
 mod services;
+mod turns;
 mod worker;
 mod works;
 
@@ -70,7 +71,7 @@ impl Node {
         let threads = options.threads.max(1);
         let listeners = Listener::bind_group(options.listen, threads, &ListenOptions::default())?;
         let address = listeners[0].local_address();
-        let services = Services::start()?;
+        let services = Services::start(options.stage_max)?;
         let limits = Limits {
             in_flight: options.in_flight.max(1),
             held_max: options.held_max,

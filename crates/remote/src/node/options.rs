@@ -1,5 +1,6 @@
 //! How a node is run, and what makes its executors.
 
+use crate::bundle::StageMax;
 use rhythm_engine::device::{Executor, LaneLimits};
 use rhythm_net::Waker;
 use rhythm_venice::secret::Secret;
@@ -7,7 +8,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Makes an executor, on the thread that it is for, whose lanes may ask for so much. It wakes the
-/// thread when it has finished something.
+/// thread when it has finished something. One that runs stages on this thread is to end a pass of
+/// them when it has done enough: between passes the node hears others, and they have their turns.
 ///
 /// An error says in words why there is none.
 pub type ExecutorFactory =
@@ -40,6 +42,8 @@ pub struct NodeOptions {
     pub connections_max: usize,
     /// Bytes that each thread keeps of cohorts that wait, and of answers that are not taken yet.
     pub held_max: usize,
+    /// What services may ask for, for a request in a stage. One that may ask for more is not taken.
+    pub stage_max: StageMax,
 }
 
 /// What of it a thread holds to.

@@ -4,9 +4,8 @@
 //! same have one, and a front end that comes again finds it. How many there are is bounded, and so
 //! are their bytes: those that nobody used for longest go first, and are asked for again.
 
-use crate::bundle::{Compiled, compile_bundle};
+use crate::bundle::{Compiled, StageMax, compile_bundle};
 use crate::wire::message::Digest;
-use rhythm_engine::device::LaneLimits;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -53,11 +52,11 @@ pub(super) enum Found {
 }
 
 impl Services {
-    /// None yet, and a thread.
+    /// None yet, and a thread that compiles those that ask for no more than this.
     ///
     /// # Errors
     /// There can be no thread.
-    pub(super) fn start() -> io::Result<Arc<Services>> {
+    pub(super) fn start(most: StageMax) -> io::Result<Arc<Services>> {
         let (jobs, waiting) = sync_channel(WAITING_MAX);
         let services = Arc::new(Services {
             state: Mutex::default(),
@@ -66,7 +65,7 @@ impl Services {
         let own = Arc::downgrade(&services);
         let work = move |waiting: Receiver<(Digest, Vec<u8>)>| {
             for (digest, bytes) in waiting {
-                let compiled = catch_unwind(AssertUnwindSafe(|| compile_bundle(&bytes)));
+                let compiled = catch_unwind(AssertUnwindSafe(|| compile_bundle(&bytes, most)));
                 let compiled = compiled.unwrap_or_else(|_| {
                     Err("the compiler failed there: this is a mistake of Rhythm's".to_owned())
                 });
@@ -137,15 +136,6 @@ impl Services {
             state.pending.remove(&digest).unwrap_or_default()
         };
         told.into_iter().for_each(|tell| tell(compiled.clone()));
-    }
-
-    /// The limits of all that are kept.
-    pub(super) fn limits(&self) -> Vec<LaneLimits> {
-        self.state()
-            .kept
-            .values()
-            .map(|kept| kept.compiled.limits)
-            .collect()
     }
 }
 

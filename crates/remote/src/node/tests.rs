@@ -1,7 +1,7 @@
 //! A node, and front ends that the test plays.
 
 use super::{Access, ExecutorFactory, Node, NodeOptions};
-use crate::bundle::Bundle;
+use crate::bundle::{Bundle, StageMax};
 use crate::wire::bytes::Put;
 use crate::wire::frame::Incoming;
 use crate::wire::message::{self, Digest, MESSAGE_MAX, Message, VERSION};
@@ -34,6 +34,7 @@ impl Lent {
             in_flight: 4,
             connections_max: CONNECTIONS_MAX,
             held_max,
+            stage_max: StageMax::default(),
         };
         Lent(Some(Node::start(&options, factory).expect("it starts")))
     }
@@ -129,6 +130,7 @@ impl Front {
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {
     Ready,
+    Send(Digest),
     Later(String),
     Done(u64),
     Refused(String),
@@ -139,6 +141,7 @@ enum Heard {
 fn heard(message: Message<'_>) -> Heard {
     match message {
         Message::Ready { .. } => Heard::Ready,
+        Message::Send { digest } => Heard::Send(digest),
         Message::Later { why, .. } => Heard::Later(why.to_owned()),
         Message::Done { token, .. } => Heard::Done(token),
         Message::Refused { why } => Heard::Refused(why.to_owned()),
@@ -276,21 +279,61 @@ fn who_is_of_another_version_is_told_what_helps() {
     }
 }
 
+/// The service with limits of its own: another one, and another set of limits.
+fn bundle_of(turns_max: usize) -> Bundle {
+    bundle(LaneLimits {
+        turns_max,
+        ..LaneLimits::default()
+    })
+}
+
 #[test]
 fn what_passes_is_told_as_such() {
     let node = Lent::start(64 << 20);
     let mut front = Front::connect(node.address(), PATIENCE).expect("room");
     for turns_max in 1..=4 {
-        let limits = LaneLimits {
-            turns_max,
-            ..LaneLimits::default()
-        };
-        assert_eq!(front.offer(&bundle(limits)), Heard::Ready);
+        assert_eq!(front.offer(&bundle_of(turns_max)), Heard::Ready);
     }
-    match front.offer(&bundle(LaneLimits::default())) {
+    let refused = |front: &mut Front, turns_max| match front.offer(&bundle_of(turns_max)) {
         Heard::Later(why) => assert!(why.contains("[limits]"), "{why}"),
         other => panic!("{other:?}"),
+    };
+    refused(&mut front, 5);
+    // Others have their share of them, up to what is fair.
+    let mut other = Front::connect(node.address(), PATIENCE).expect("room");
+    for turns_max in 6..=7 {
+        assert_eq!(other.offer(&bundle_of(turns_max)), Heard::Ready);
     }
+    refused(&mut other, 8);
+    refused(&mut front, 9);
+}
+
+#[test]
+fn one_service_of_a_front_end_is_compiled_at_a_time() {
+    let node = Lent::start(64 << 20);
+    let bundles = [1, 2, 3].map(bundle_of);
+    let mut front = Front::connect(node.address(), PATIENCE).expect("room");
+    for Bundle { digest, .. } in &bundles {
+        front.say(Message::Offer { digest: *digest });
+    }
+    for bundle in &bundles {
+        let asked = front.hear().expect("it is asked");
+        assert_eq!(asked, Heard::Send(bundle.digest));
+        assert_eq!(front.offer(bundle), Heard::Ready);
+    }
+    // Who sends more than it was asked for is told to come later.
+    let mut both = Vec::new();
+    for bundle in [10, 11].map(bundle_of) {
+        let bytes = &bundle.bytes;
+        message::put(Message::Sources { bytes }, &mut both);
+    }
+    let mut other = Front::connect(node.address(), PATIENCE).expect("room");
+    other.stream.write_all(&both).expect("the node reads");
+    let heard = [(); 2].map(|()| other.hear().expect("it is told"));
+    assert!(
+        matches!(&heard, [Heard::Later(why), Heard::Ready] if why.contains("compiled")),
+        "{heard:?}"
+    );
 }
 
 #[test]

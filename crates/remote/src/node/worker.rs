@@ -4,12 +4,14 @@
 //!   connection --Work--> its queue --its turn--> columns --> executor --> Done --> connection
 //! ```
 //!
-//! Connections take turns, a cohort each, so that many front ends share an executor evenly,
-//! whatever each of them sends. One that does not take what it was answered has no turn meanwhile.
-//! What they say is in messages.rs, whose turn it is in works.rs, who goes where memory is short in
-//! memory.rs.
+//! Front ends take turns, a pass of a cohort each, so that they share an executor evenly, whatever
+//! each of them sends: lanes that are too many for a pass come back as such, and their front end
+//! sends them again. So nothing of a cohort stays here between its turns, and between any two the
+//! loop hears everybody. One that does not take what it was answered has no turn meanwhile.
+//! What they say is in messages.rs, whose turn it is in turns.rs, what comes of it in works.rs, who
+//! goes where memory is short in memory.rs.
 
-use super::connection::Connection;
+use super::connection::{Compiles, Connection};
 use super::works::{Command, NodeWorker};
 use crate::wire::message::{Message, VERSION};
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token, Worker};
@@ -92,6 +94,7 @@ impl Handler for NodeWorker {
             self.end(port, id);
         }
         // What they held is there for others.
+        self.ask_for_sources(port, now);
         self.has_more |= !self.turns.is_empty();
     }
 
@@ -114,9 +117,13 @@ impl Worker for NodeWorker {
     fn obey(&mut self, port: &mut dyn Port, command: Command, now: Time) {
         match command {
             Command::Compiled(id, digest, compiled) => {
-                if self.connections.get(id).is_some() {
+                if let Some(connection) = self.connections.get_mut(id) {
+                    if connection.compiles == Some(Compiles::Given(digest)) {
+                        connection.compiles = None;
+                    }
                     self.compiled(port, id, digest, compiled, now);
                 }
+                self.ask_for_sources(port, now);
             }
             Command::Over(loan) => {
                 let of_loan = self.connections.iter();

@@ -1,9 +1,10 @@
-//! Works at a node: whose turn it is, and what executors make of them.
+//! Works at a node, and what executors make of them.
 
 use super::connection::Connection;
 use super::guard::Guard;
 use super::options::{ExecutorFactory, Limits};
 use super::services::Services;
+use super::turns::{FrontEnd, Turns};
 use crate::bundle::Compiled;
 use crate::wire::bytes::{Bounded, Wrong};
 use crate::wire::message::{self, Digest, Message};
@@ -12,7 +13,7 @@ use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{ConnectionId, ConnectionTable, Inbox, Port, Time, Token, Waker};
 use rhythm_venice::loan::LoanId;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,14 @@ pub(super) struct Running {
     stage: usize,
 }
 
+/// An executor.
+pub(super) struct Made {
+    limits: LaneLimits,
+    executor: Box<dyn Executor>,
+    /// Those who have services of these limits.
+    users: Vec<FrontEnd>,
+}
+
 /// Since when there was no room, the last time that it was looked for. See memory.rs.
 #[derive(Debug, Default)]
 pub(super) struct Short {
@@ -51,10 +60,10 @@ pub(super) struct NodeWorker {
     pub(super) factory: ExecutorFactory,
     pub(super) inbox: Inbox<Command>,
     pub(super) waker: Waker,
-    pub(super) executors: Vec<(LaneLimits, Box<dyn Executor>)>,
+    pub(super) executors: Vec<Made>,
     pub(super) connections: ConnectionTable<Connection>,
-    /// Those that have works, in the order of their turns.
-    pub(super) turns: VecDeque<ConnectionId>,
+    /// Those that have works.
+    pub(super) turns: Turns,
     pub(super) running: HashMap<u64, Running>,
     pub(super) next_token: u64,
     /// There is more to run that was left for the next turn of the loop.
@@ -88,7 +97,7 @@ impl NodeWorker {
             waker,
             executors: Vec::new(),
             connections: ConnectionTable::new(),
-            turns: VecDeque::new(),
+            turns: Turns::default(),
             running: HashMap::new(),
             next_token: 0,
             has_more: false,
@@ -132,26 +141,70 @@ impl NodeWorker {
         }
     }
 
-    /// The executor for stages of a service.
-    pub(super) fn executor(&mut self, compiled: &Compiled) -> Result<usize, String> {
+    /// Whose a connection is.
+    pub(super) fn front_end(&self, id: ConnectionId) -> FrontEnd {
+        let loan = self.connections.get(id).and_then(|it| it.loan);
+        loan.map_or(FrontEnd::Connection(id), FrontEnd::Loan)
+    }
+
+    /// The executor for stages of a front end's service.
+    pub(super) fn executor(&mut self, of: FrontEnd, compiled: &Compiled) -> Result<usize, String> {
         let limits = compiled.limits;
-        if let Some(index) = self.executors.iter().position(|(own, _)| *own == limits) {
-            return Ok(index);
+        let there = self.executors.iter().position(|made| made.limits == limits);
+        let index = match there {
+            Some(index) => index,
+            None => self.make_executor(of, limits)?,
+        };
+        if !self.executors[index].users.contains(&of) {
+            self.forget_users();
+            self.executors[index].users.push(of);
         }
+        Ok(index)
+    }
+
+    /// Makes one of other limits than there are, in place of another where they are many.
+    fn make_executor(&mut self, of: FrontEnd, limits: LaneLimits) -> Result<usize, String> {
         if self.executors.len() >= EXECUTORS_MAX {
-            let used = self.services.limits();
-            // One that runs something is not taken away.
-            (self.executors)
-                .retain(|(own, executor)| used.contains(own) || executor.in_flight() > 0);
-        }
-        if self.executors.len() >= EXECUTORS_MAX {
-            return Err(format!(
-                "there are {EXECUTORS_MAX} other sets of [limits] under way there already"
-            ));
+            self.forget_users();
+            let Some(index) = self.spared(of) else {
+                return Err(format!(
+                    "there are {EXECUTORS_MAX} other sets of [limits] under way there already"
+                ));
+            };
+            self.executors.swap_remove(index);
         }
         let executor = (self.factory)(limits, self.waker.clone())?;
-        self.executors.push((limits, executor));
+        self.executors.push(Made {
+            limits,
+            executor,
+            users: Vec::new(),
+        });
         Ok(self.executors.len() - 1)
+    }
+
+    /// Forgets users of executors that are gone.
+    fn forget_users(&mut self) {
+        let here = self.connections.iter().map(|(id, _)| self.front_end(id));
+        let here: Vec<FrontEnd> = here.collect();
+        for made in &mut self.executors {
+            made.users.retain(|user| here.contains(user));
+        }
+    }
+
+    /// The executor that makes way for another of this front end's: one that nobody uses, or whose
+    /// users have as many left as that has then. One that runs something does not.
+    fn spared(&self, of: FrontEnd) -> Option<usize> {
+        let count = |of: FrontEnd| {
+            let own = self.executors.iter().filter(|it| it.users.contains(&of));
+            own.count()
+        };
+        let fewest = |made: &Made| made.users.iter().map(|user| count(*user)).min();
+        let all = self.executors.iter().enumerate();
+        let idle = all.filter(|(_, made)| made.executor.in_flight() == 0);
+        let (index, most) = idle
+            .map(|(index, made)| (index, fewest(made).unwrap_or(usize::MAX)))
+            .max_by_key(|(_, fewest)| *fewest)?;
+        (most > count(of) + 1).then_some(index)
     }
 
     /// Runs the next work of who has its turn. False: there is none, or no room for it.
@@ -160,16 +213,14 @@ impl NodeWorker {
             // Nobody has a turn until some of it is taken, or who does not take it is ended.
             return false;
         }
-        let ready = |id: &ConnectionId| {
-            let connection = self.connections.get(*id);
+        let is_ready = |id: ConnectionId| {
+            let connection = self.connections.get(id);
             connection.is_none_or(Connection::has_taken_all)
         };
-        let Some(at) = self.turns.iter().position(ready) else {
+        let Some(id) = self.turns.next(is_ready) else {
             return false;
         };
-        let Some(id) = self.turns.remove(at) else {
-            return false;
-        };
+        let of = self.front_end(id);
         let Some(connection) = self.connections.get_mut(id) else {
             return true;
         };
@@ -181,9 +232,10 @@ impl NodeWorker {
             self.decline(port, id, queued.token, true);
             return true;
         };
-        let index = match self.executor(&compiled) {
+        let index = match self.executor(of, &compiled) {
             Ok(index) => index,
-            Err(_) => {
+            Err(why) => {
+                self.refuse(&why, now);
                 self.again_in_turn(id);
                 self.decline(port, id, queued.token, false);
                 return true;
@@ -205,7 +257,7 @@ impl NodeWorker {
             cohort,
             token,
         };
-        match self.executors[index].1.submit(work) {
+        match self.executors[index].executor.submit(work) {
             Ok(()) => {
                 self.next_token += 1;
                 let running = Running {
@@ -222,7 +274,7 @@ impl NodeWorker {
                 if let Some(connection) = self.connections.get_mut(id) {
                     connection.queue.push_front(queued);
                 }
-                self.turns.push_front(id);
+                self.turns.push_front(of, id);
                 false
             }
             Err(Refusal::Lost(_, why)) => {
@@ -238,7 +290,8 @@ impl NodeWorker {
     pub(super) fn again_in_turn(&mut self, id: ConnectionId) {
         let connection = self.connections.get(id);
         if connection.is_some_and(|connection| !connection.queue.is_empty()) {
-            self.turns.push_back(id);
+            let of = self.front_end(id);
+            self.turns.push_back(of, id);
         }
     }
 
@@ -258,8 +311,8 @@ impl NodeWorker {
     /// Answers what executors have run.
     pub(super) fn collect(&mut self, port: &mut dyn Port, now: Time) {
         let mut done = std::mem::take(&mut self.done);
-        for (_, executor) in &mut self.executors {
-            executor.poll(&mut done);
+        for made in &mut self.executors {
+            made.executor.poll(&mut done);
         }
         for work in done.drain(..) {
             let Some(running) = self.running.remove(&work.token) else {

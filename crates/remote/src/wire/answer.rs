@@ -125,6 +125,11 @@ impl<'a> Answer<'a> {
         })
     }
 
+    /// Whether lanes are left for another pass.
+    pub(crate) fn leaves_some(&self) -> bool {
+        self.states.contains(&LaneState::Later)
+    }
+
     /// Puts it into the cohort, whose lanes it is of are these. Those that find no room beside the
     /// others are left for another pass.
     pub(crate) fn apply(&self, cohort: &mut Cohort, lanes: &[u32]) {

@@ -6,7 +6,7 @@ use crate::device::{CudaArgs, Device, take_all_queues};
 use crate::exits::wrong;
 use crate::lend_device;
 use anyhow::{Context, Result, ensure};
-use rhythm_remote::{Access, Node, NodeOptions};
+use rhythm_remote::{Access, Node, NodeOptions, StageMax};
 use rhythm_venice::accelerator::donor::{Accelerators, Options};
 use rhythm_venice::accelerator::request::Kind as Mailbox;
 use rhythm_venice::agent::Lenders;
@@ -60,6 +60,17 @@ pub(super) struct Lends {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "lend_device")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     device_threads: u16,
+
+    /// Turns of loops that a page may take there for a request in a stage: services whose `[limits]
+    /// stage_turns_max` is more are for the front ends to run
+    #[arg(long, value_name = "N", default_value_t = StageMax::default().turns as u32)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 30), requires = "lend_device")]
+    device_stage_turns: u32,
+
+    /// Bytes of text that it may make for one: likewise, of `stage_text_bytes_max`
+    #[arg(long, value_name = "BYTES", default_value_t = StageMax::default().text_bytes as u32)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1024..=1 << 30), requires = "lend_device")]
+    device_stage_text: u32,
 
     #[command(flatten)]
     cuda: CudaArgs,
@@ -214,6 +225,10 @@ impl Lends {
         let options = NodeOptions {
             threads: self.device_threads.into(),
             access: Access::Loans,
+            stage_max: StageMax {
+                turns: self.device_stage_turns as usize,
+                text_bytes: self.device_stage_text as usize,
+            },
             ..lend_device::options(self.device_listen)
         };
         let node = Node::start(&options, factory)?;

@@ -17,7 +17,7 @@ pub use programs::{make_service, make_service_with_rows};
 use super::executor::{Executor, Refusal, Work};
 use super::limits::LaneLimits;
 use super::scalar::ScalarExecutor;
-use crate::cohort::{AnswerWriter, Arena, Cell, Cohort, Column, LaneState, Span, View};
+use crate::cohort::{AnswerWriter, Arena, Cell, Cohort, Column, LaneState, Pass, Span, View};
 use crate::kind::{Asks, BackendKey, BackendKind};
 use crate::program::Service;
 use crate::program::{Aside, CallResult, Field, FieldType, PageProgram, ParamType, Type};
@@ -151,8 +151,25 @@ pub fn final_states(
 /// emulated and the emulation looked at.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Submits a stage and polls until it is done.
+/// Runs a stage, in as many passes as the executor takes for it.
 fn run(
+    executor: &mut dyn Executor,
+    service: &Arc<Service>,
+    page: usize,
+    mut cohort: Box<Cohort>,
+) -> Result<Box<Cohort>, String> {
+    loop {
+        cohort = run_pass(executor, service, page, cohort)?;
+        match cohort.next_pass_beside() {
+            Pass::Over => return Ok(cohort),
+            Pass::Again | Pass::Yield => {}
+            Pass::Short => return Err("no lane was run in a pass".to_owned()),
+        }
+    }
+}
+
+/// Submits a pass of a stage and polls until it is done.
+fn run_pass(
     executor: &mut dyn Executor,
     service: &Arc<Service>,
     page: usize,

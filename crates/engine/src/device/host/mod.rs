@@ -189,7 +189,9 @@ impl Strips {
                 (lanes, rest) = rest.split_at(fit);
                 let used =
                     self.run_strip(program, &stage.plan, cohort, (lanes, at), room, &mut pass);
-                stage.expect_work(used.work);
+                // Whatever came of them, they have begun.
+                pass.done = pass.done.saturating_add(fit * stage.plan.once);
+                stage.expect_work(used.work + stage.plan.once);
                 stage.expect(used.room, room);
             }
             if room == most {

@@ -7,6 +7,8 @@
 use super::fuse::Fuse;
 use super::row_plan::count_reads;
 use super::step::{Needed, Steps};
+use super::work::OPERATION_WORK;
+use crate::device::cost::Operations;
 use crate::program::{self, KeyUse, Op, PageProgram, Register};
 
 /// A stage's plan.
@@ -15,6 +17,8 @@ pub(super) struct Plan {
     pub(super) parts: Vec<Part>,
     /// The columns that its steps read.
     pub(super) needed: Needed,
+    /// The work of what each lane does outside of loops.
+    pub(super) once: usize,
 }
 
 /// What is run for all selected lanes before the next part is.
@@ -75,6 +79,7 @@ impl Plan {
         Plan {
             parts,
             needed: fuse.needed,
+            once: Operations::of(&stage.body).once * OPERATION_WORK,
         }
     }
 }

@@ -143,11 +143,14 @@ impl Stages {
 #[cold]
 fn plan(service: &Service, page: usize) -> Vec<Stage> {
     let program = &service.pages[page];
-    let stage = |stage| Stage {
-        plan: Plan::new(program, stage, &service.fragments),
-        expected: Room::FIRST,
-        long: Room::default(),
-        expected_work: 0,
+    let stage = |stage| {
+        let plan = Plan::new(program, stage, &service.fragments);
+        Stage {
+            expected: Room::FIRST,
+            long: Room::default(),
+            expected_work: plan.once,
+            plan,
+        }
     };
     (0..program.stages.len()).map(stage).collect()
 }
