@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 /// Bytes of an answer, and of its head.
 const ANSWER_MAX: usize = 4 << 20;
 const HEAD_MAX: usize = 16 << 10;
-/// Characters that are told of an answer that is no JSON.
-const TEXT_MAX: usize = 200;
 /// Bytes of what a watch tells over its life: then it is begun anew.
 const WATCH_MAX: u64 = 64 << 20;
 
@@ -43,6 +41,9 @@ pub(crate) struct Answer {
     chunks: Option<ChunkedDecoder>,
     body: Vec<u8>,
     is_whole: bool,
+    /// Where the line of the body begins that is looked at next, and up to where it has no end.
+    line: usize,
+    searched: usize,
 }
 
 impl Answer {
@@ -71,6 +72,8 @@ impl Answer {
             chunks: Some(ChunkedDecoder::new(&limits)),
             body: Vec::new(),
             is_whole: false,
+            line: 0,
+            searched: 0,
         })
     }
 
@@ -140,32 +143,105 @@ impl Answer {
     /// Its status and content.
     pub(crate) fn told(&self) -> (u16, Value) {
         let content = serde_json::from_slice(&self.body);
-        let content = content.unwrap_or_else(|_| {
-            let text = String::from_utf8_lossy(&self.body);
-            Value::String(text.trim().chars().take(TEXT_MAX).collect())
-        });
+        let content = content
+            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&self.body).into_owned()));
         (self.head.status(), content)
     }
 
-    /// The first line that tells of a change, or why nothing is told any more; others tell that
-    /// the watch began.
-    pub(crate) fn news(&self) -> Option<Value> {
-        let lines = self.body.split(|byte| *byte == b'\n');
-        let mut told = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-        told.find(|line| {
-            let result = &line["result"];
-            result["events"].is_array() || result["canceled"] == true || result.is_null()
-        })
+    /// The next line that tells of a change, or why nothing is told any more; others tell that the
+    /// watch began. Each line is looked at once, when all of it has come.
+    pub(crate) fn news(&mut self) -> Option<Value> {
+        while self.line < self.body.len() {
+            let mut rest = self.body[self.searched..].iter();
+            let end = match rest.position(|byte| *byte == b'\n') {
+                Some(at) => self.searched + at,
+                // The last one needs none.
+                None if self.is_whole => self.body.len(),
+                None => {
+                    self.searched = self.body.len();
+                    return None;
+                }
+            };
+            let told = serde_json::from_slice::<Value>(&self.body[self.line..end]);
+            self.line = self.body.len().min(end + 1);
+            self.searched = self.line;
+            if let Ok(told) = told
+                && is_news(&told)
+            {
+                return Some(told);
+            }
+        }
+        None
     }
+}
+
+/// Whether a line of a watch tells of a change, or of its end.
+fn is_news(line: &Value) -> bool {
+    let result = &line["result"];
+    result["events"].is_array() || result["canceled"] == true || result.is_null()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::net::TcpListener;
+    use std::sync::mpsc;
+
+    /// Long enough to mean never: with it a test that would hang fails.
+    const NEVER: Duration = Duration::from_secs(60);
 
     fn soon() -> Instant {
         Instant::now() + Duration::from_millis(500)
+    }
+
+    #[test]
+    fn a_line_is_looked_at_once_when_all_of_it_has_come() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let at = listener.local_addr().expect("it has one");
+        let (say, says) = mpsc::channel::<&str>();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("somebody asks");
+            // All that was asked, so that the end is not a reset.
+            let _ = stream.read(&mut [0; 4096]);
+            for piece in says {
+                stream.write_all(piece.as_bytes()).expect("it reads");
+            }
+        });
+        let stream = TcpStream::connect(at).expect("it listens");
+        let until = Instant::now() + NEVER;
+        let mut answer = Answer::begin(stream, "x", "/x", &Value::Null, until).expect("asked");
+        say.send("HTTP/1.1 200 X\r\n\r\n").expect("it runs");
+        let mut sent = 0;
+        let mut news = |pieces: &[&'static str]| {
+            for piece in pieces {
+                say.send(piece).expect("it runs");
+                sent += piece.len();
+            }
+            let mut all = Vec::new();
+            while answer.body.len() < sent {
+                answer.more(NEVER).expect("it goes on");
+                all.extend(std::iter::from_fn(|| answer.news()));
+            }
+            all
+        };
+        let begun = "{\"result\":{\"header\":{},\"created\":true}}\n";
+        assert!(news(&[begun]).is_empty());
+        let event = r#"{"result":{"events":[1]}}"#;
+        assert!(news(&[event]).is_empty(), "it has no end yet");
+        let told = |event: i32| serde_json::json!({ "result": { "events": [event] } });
+        assert_eq!(news(&["\n", begun]), [told(1)]);
+        assert!(news(&["{\"result\":{\"ev"]).is_empty());
+        let rest = "ents\":[2]}}\n\n{\"result\":{\"events\":[3]}}\n{\"resu";
+        assert_eq!(news(&[rest]), [told(2), told(3)]);
+        // The last one ends with all of it.
+        say.send("lt\":{\"events\":[4]}}").expect("it runs");
+        drop(say);
+        while !answer.is_whole() {
+            answer.more(NEVER).expect("it ends well");
+        }
+        assert_eq!(answer.news(), Some(told(4)));
+        assert_eq!(answer.news(), None);
+        server.join().expect("it ends");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::answer::{self, Answer};
 use crate::error::EtcdError;
 use crate::place::Place;
-use crate::refusal::{self, Refusal};
+use crate::refusal::{self, Refusal, legible};
 use crate::store::{At, Entry, Renewed, Store};
 use crate::transaction::Transaction;
 use base64::Engine;
@@ -124,7 +124,9 @@ impl Etcd {
                 self.silent(Error::other(said))
             }
             // What it was to begin with is compacted by now, or something else.
-            None => self.silent(Error::other(format!("it ended a watch: {result}"))),
+            None => self.silent(Error::other(legible(&format!(
+                "it ended a watch: {result}"
+            )))),
         })
     }
 
@@ -222,7 +224,7 @@ impl Etcd {
 impl Store for Etcd {
     fn grant(&mut self, seconds: u64) -> Result<i64, EtcdError> {
         let answer = self.ask("/v3/lease/grant", &json!({ "TTL": seconds }))?;
-        number(&answer["ID"]).ok_or_else(|| self.refused(answer.to_string()))
+        number(&answer["ID"]).ok_or_else(|| self.refused(legible(&answer.to_string())))
     }
 
     fn keep_alive(&mut self, lease: i64) -> Result<Option<Renewed>, EtcdError> {
@@ -233,7 +235,7 @@ impl Store for Etcd {
         };
         let result = &answer["result"];
         if result.is_null() {
-            return Err(self.refused(answer.to_string()));
+            return Err(self.refused(legible(&answer.to_string())));
         }
         let seconds = number(&result["TTL"]).and_then(|seconds| u64::try_from(seconds).ok());
         let seconds = seconds.filter(|seconds| *seconds > 0);

@@ -24,7 +24,7 @@ pub(crate) enum Refusal {
     Stranger(String),
 }
 
-/// Characters that are told of an answer that does not say why.
+/// Characters that are told of what an answer says.
 const TEXT_MAX: usize = 200;
 
 /// gRPC's codes.
@@ -40,6 +40,16 @@ const UNAVAILABLE: u64 = 14;
 const DATA_LOSS: u64 = 15;
 const UNAUTHENTICATED: u64 = 16;
 
+/// What somebody at etcd's address says for people: on one line of a log, and no more than that.
+pub(crate) fn legible(said: &str) -> String {
+    let said = said.trim().chars().take(TEXT_MAX);
+    said.map(|sign| match sign.is_control() {
+        true => '\u{fffd}',
+        false => sign,
+    })
+    .collect()
+}
+
 /// Why this answer is none, if it is none.
 pub(crate) fn read(status: u16, answer: &Value) -> Option<Refusal> {
     let error = &answer["error"];
@@ -50,8 +60,7 @@ pub(crate) fn read(status: u16, answer: &Value) -> Option<Refusal> {
     let codes = [&error["grpc_code"], &error["code"], &answer["code"]];
     let said = [&error["message"], &answer["message"], error, answer];
     let said = said.into_iter().find_map(Value::as_str);
-    let all = || answer.to_string().chars().take(TEXT_MAX).collect();
-    let said = said.map_or_else(all, str::to_owned);
+    let said = said.map_or_else(|| legible(&answer.to_string()), legible);
     // Who is in between may have codes of his own, such as HTTP's.
     let mut codes = codes.into_iter().filter_map(Value::as_u64);
     let code = codes.find(|code| (CANCELED..=UNAUTHENTICATED).contains(code));
@@ -72,6 +81,32 @@ pub(crate) fn read(status: u16, answer: &Value) -> Option<Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_said_is_a_line_of_so_many_characters() {
+        let forged = "no\n2026-11-30 INFO all is well\r\u{1b}[2J\u{85}\n";
+        let one_line = "no\u{fffd}2026-11-30 INFO all is well\u{fffd}\u{fffd}[2J";
+        for said in [forged.to_owned(), "ä".repeat(1 << 20)] {
+            let all = [
+                serde_json::json!({ "code": 3, "message": said }),
+                serde_json::json!({ "error": { "grpc_code": 14, "message": said } }),
+                serde_json::json!(said),
+                serde_json::json!({ (said.clone()): 0 }),
+            ];
+            for (status, answer) in [400, 503, 502, 401].into_iter().zip(all) {
+                let told = match read(status, &answer) {
+                    Some(Refusal::Final(told) | Refusal::Now(told) | Refusal::Stranger(told)) => {
+                        told
+                    }
+                    other => panic!("{other:?}"),
+                };
+                assert!(!told.contains(char::is_control), "{told:?}");
+                assert!(told.chars().count() <= TEXT_MAX, "{told}");
+                let begins = if said == forged { one_line } else { "ää" };
+                assert!(status == 401 || told.starts_with(begins), "{told}");
+            }
+        }
+    }
 
     #[test]
     fn errors_of_all_versions_are_read() {

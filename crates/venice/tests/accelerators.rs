@@ -215,8 +215,9 @@ fn a_hundred_borrowers_of_one_accelerator_all_have_their_results() {
     until("all are gone", || donor.borrowers() == 0);
 }
 
-/// A borrower of the library's memory: it reads mailboxes that are not its own.
-fn window(place: SocketAddr, bytes: u64) -> (RemoteMemory, u64) {
+/// A borrower of the library's memory, of the accelerators of a number: it writes and reads its
+/// mailbox as it likes.
+fn window(place: SocketAddr, kind: u64, key: &LoanKey, bytes: u64) -> (RemoteMemory, u64) {
     // What begins a connection is said by a proxy, so that the library may go on.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("it has one");
@@ -235,7 +236,7 @@ fn window(place: SocketAddr, bytes: u64) -> (RemoteMemory, u64) {
         let _ = near.shutdown(std::net::Shutdown::Both);
     });
     let mut memory = RemoteMemory::connect(&Place::Tcp(address)).expect("it is reached");
-    let base = memory.map(LoanId(2), &key(1), bytes).expect("a mailbox");
+    let base = memory.map(LoanId(kind), key, bytes).expect("a mailbox");
     (memory, base)
 }
 
@@ -253,7 +254,7 @@ fn nobody_finds_what_another_had() {
                 .expect("it is done");
             // Beside it, and after it.
             for _ in 0..2 {
-                let (mut memory, base) = window(address, 256 << 10);
+                let (mut memory, base) = window(address, 2, &key(1), 256 << 10);
                 let mut all = vec![1; 2 * 256 * KIB + 4096 + 64 + 16];
                 memory.read(base, &mut all).expect("it is its own");
                 assert!(all.iter().all(|byte| *byte == 0));
@@ -271,6 +272,47 @@ fn nobody_finds_what_another_had() {
                 until("they are gone", || donor.borrowers() == 0);
             }
         }
+    }
+}
+
+/// Who has it next does not wait for what another has asked for, and takes no more.
+#[test]
+fn jobs_that_have_not_begun_when_their_borrower_is_gone_are_not_done() {
+    let (donor, places, _folder) = donor(&options(1, 1));
+    let Place::Tcp(address) = places[0] else {
+        unreachable!("the first is over TCP");
+    };
+    // A transform of a prime number of points takes long.
+    let bytes = 524_287 * 8;
+    let mut request = [0; 16];
+    request[0] = 1;
+    request[8..].copy_from_slice(&u64::to_le_bytes(bytes));
+    let loan = LoanId(1);
+    for is_revoked in [true, false] {
+        let alone = (Kind::Fft, Sharing::Exclusive);
+        donor.grant(loan, alone, key(3)).expect("there is one");
+        let (mut memory, base) = window(address, 1, &key(3), bytes);
+        memory.write(base + 64, &request).expect("it is its own");
+        // The second is planned, and is one job alone.
+        let times = [1, 2].map(|job| {
+            let start = Instant::now();
+            memory.write(base, &[job]).expect("it is its own");
+            memory.sync().expect("it is done");
+            start.elapsed()
+        });
+        for job in [1, 2].repeat(32) {
+            memory.write(base, &[job]).expect("it is its own");
+        }
+        thread::sleep(2 * times[1]);
+        let start = Instant::now();
+        match is_revoked {
+            true => assert!(donor.revoke(loan)),
+            false => drop(memory),
+        }
+        until("it is gone", || donor.borrowers() == 0);
+        let took = start.elapsed();
+        assert!(took < 16 * times[1], "{took:?}, of {times:?} each");
+        donor.revoke(loan);
     }
 }
 

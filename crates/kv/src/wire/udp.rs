@@ -8,6 +8,8 @@
 //! A request is one datagram: memcached takes no others. An answer is as many as it needs, of at
 //! most [`DATAGRAM_MAX`] bytes. As in memcached each answer is counted for itself, and each key of
 //! a `get` is one; a key that is not there may be answered by a frame alone, that says "0 of 0".
+//! Where an answer needs more datagrams than there are numbers, memcached's have the same ones
+//! again: here it is not sent.
 
 /// The longest datagram that is sent, in bytes: with the headers of IP and UDP it fits an Ethernet
 /// frame.
@@ -16,6 +18,8 @@ pub const DATAGRAM_MAX: usize = 1400;
 pub const FRAME: usize = 8;
 /// What one datagram has of an answer at most.
 const PART_MAX: usize = DATAGRAM_MAX - FRAME;
+/// The longest answer whose datagrams can be counted.
+pub const ANSWER_MAX: usize = u16::MAX as usize * PART_MAX;
 
 /// The request id of a datagram and the commands in it; `None` if it is to be dropped.
 pub fn request(datagram: &[u8]) -> Option<(u16, &[u8])> {
@@ -25,9 +29,11 @@ pub fn request(datagram: &[u8]) -> Option<(u16, &[u8])> {
     (is_whole && !commands.is_empty()).then_some((id, commands))
 }
 
-/// Appends the datagrams of an answer to `out`, and the end of each to `ends`.
+/// Appends the datagrams of an answer, of at most [`ANSWER_MAX`] bytes, to `out`, and the end of
+/// each to `ends`.
 pub fn answer(id: u16, answer: &[u8], out: &mut Vec<u8>, ends: &mut Vec<usize>) {
-    let total = answer.len().div_ceil(PART_MAX).min(u16::MAX.into()) as u16;
+    debug_assert!(answer.len() <= ANSWER_MAX);
+    let total = answer.len().div_ceil(PART_MAX) as u16;
     let mut datagram = |sequence: u16, part: &[u8]| {
         for field in [id, sequence, total, 0] {
             out.extend_from_slice(&field.to_be_bytes());

@@ -173,7 +173,13 @@ pub(super) fn read_exact(from: &mut impl Transport, into: &mut [u8]) -> Result<(
     while filled < into.len() {
         match from.read(&mut into[filled..])? {
             Some(read) => filled += read,
-            None => from.wait(Wait::default(), PATIENCE)?,
+            None => {
+                let wait = Wait {
+                    bytes: true,
+                    ..Wait::default()
+                };
+                from.wait(wait, PATIENCE)?;
+            }
         }
     }
     Ok(())
@@ -186,8 +192,11 @@ pub(super) fn write_all(to: &mut impl Transport, bytes: &[u8]) -> Result<(), Los
         match to.write(&bytes[written..])? {
             Some(wrote) => written += wrote,
             None => {
-                let (room, credit) = (true, false);
-                to.wait(Wait { room, credit }, PATIENCE)?;
+                let wait = Wait {
+                    room: true,
+                    ..Wait::default()
+                };
+                to.wait(wait, PATIENCE)?;
             }
         }
     }

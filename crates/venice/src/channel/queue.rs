@@ -145,7 +145,11 @@ impl<T: Transport> Queue<T> {
     ) -> Result<(), Lost> {
         let room = self.written < self.output.len();
         let credit = self.pair.is_met();
-        let wait = Wait { room, credit };
+        let wait = Wait {
+            bytes: true,
+            room,
+            credit,
+        };
         self.transport.wait_beside(wait, others, at_most)
     }
 
@@ -215,7 +219,12 @@ impl<T: Transport> Queue<T> {
             if !some {
                 let room = self.written < self.output.len();
                 let credit = credit && self.pair.is_met();
-                self.transport.wait(Wait { room, credit }, left)?;
+                let wait = Wait {
+                    bytes: true,
+                    room,
+                    credit,
+                };
+                self.transport.wait(wait, left)?;
             }
         }
     }
@@ -278,10 +287,7 @@ impl<T: Transport> Queue<T> {
 mod tests {
     use super::*;
     use crate::channel::qpair::Credits;
-    use crate::channel::transport::shared::Shared;
-    use crate::channel::transport::tcp::Tcp;
-    use std::net::{Ipv4Addr, TcpListener};
-    use std::os::unix::net::UnixStream;
+    use crate::channel::transport::pairs::{shared, tcp};
     use std::thread;
 
     const NEVER: Duration = Duration::from_secs(60);
@@ -293,18 +299,6 @@ mod tests {
             credits,
             credit_every: 4,
         }
-    }
-
-    fn shared() -> (Shared, Shared) {
-        let (one, other) = UnixStream::pair().unwrap();
-        let offered = Shared::offer(one).unwrap();
-        (offered, Shared::accept(other).unwrap())
-    }
-
-    fn tcp() -> (Tcp, Tcp) {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let one = Tcp::connect(listener.local_addr().unwrap()).unwrap();
-        (one, Tcp::of(listener.accept().unwrap().0).unwrap())
     }
 
     fn text(number: usize) -> Vec<u8> {

@@ -81,7 +81,9 @@ impl<T: Transport> Connection<T> {
             if room && is_used && left.is_zero() {
                 return Err(Lost::Silent(WRITE_TIME));
             }
+            // Who takes no answers asks for no more than these, and the input has its end.
             let wait = Wait {
+                bytes: self.filled < self.input.len(),
                 room,
                 credit: false,
             };
@@ -109,5 +111,130 @@ impl<T: Transport> Connection<T> {
         frame::put_refusal(&mut self.output, reason);
         let (transport, output) = (&mut self.transport, &mut self.output);
         last_words(transport, output, &mut self.written, REFUSAL_TIME);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::Kind;
+    use super::super::serve::{Act, Map};
+    use super::super::transport::pairs::{shared, tcp};
+    use super::*;
+    use crate::loan::{LoanId, LoanKey};
+    use std::os::fd::BorrowedFd;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    /// Long enough to mean never: with it a test that would hang fails.
+    const NEVER: Duration = Duration::from_secs(60);
+    const PAGE: usize = 4096;
+
+    /// A transport, and how often it is waited for.
+    #[derive(Debug)]
+    struct Counted<T>(T, Arc<AtomicUsize>);
+
+    impl<T: Transport> Transport for Counted<T> {
+        fn read(&mut self, into: &mut [u8]) -> Result<Option<usize>, Lost> {
+            self.0.read(into)
+        }
+
+        fn write(&mut self, bytes: &[u8]) -> Result<Option<usize>, Lost> {
+            self.0.write(bytes)
+        }
+
+        fn wait_beside(
+            &mut self,
+            wait: Wait,
+            others: &[BorrowedFd<'_>],
+            at_most: Duration,
+        ) -> Result<(), Lost> {
+            self.1.fetch_add(1, Ordering::SeqCst);
+            self.0.wait_beside(wait, others, at_most)
+        }
+    }
+
+    /// What is lent.
+    struct Page(Vec<u8>);
+
+    impl Loans for Page {
+        fn map(&mut self, _: &Map) -> Result<(usize, u64), String> {
+            Ok((0, PAGE as u64))
+        }
+
+        fn access(&mut self, _: usize, act: Act<'_>) -> Result<bool, String> {
+            Ok(act(&mut self.0))
+        }
+
+        fn is_used(&self) -> bool {
+            true
+        }
+    }
+
+    /// So many bytes, once they have come.
+    fn read(from: &mut impl Transport, bytes: usize) -> Vec<u8> {
+        let (mut came, mut filled) = (vec![0; bytes], 0);
+        let start = Instant::now();
+        while filled < bytes {
+            match from.read(&mut came[filled..]).unwrap() {
+                Some(read) => filled += read,
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+            assert!(start.elapsed() < NEVER, "{filled} bytes came");
+        }
+        came
+    }
+
+    fn asks_and_reads_nothing<T: Transport + 'static>((donor, mut borrower): (T, T)) {
+        let waits = Arc::new(AtomicUsize::new(0));
+        let counted = Counted(donor, Arc::clone(&waits));
+        let serving = thread::spawn(move || {
+            let mut page = Page(vec![7; PAGE]);
+            serve(counted, &mut page, Instant::now() + NEVER)
+        });
+        let map = Map {
+            loan: LoanId(1),
+            key: LoanKey([1; 32]),
+            session: 1,
+            bytes: PAGE as u64,
+        };
+        let mut asked = Vec::new();
+        frame::put(&mut asked, Kind::Map, 0, 0, &map.payload());
+        assert_eq!(borrower.write(&asked).unwrap(), Some(asked.len()));
+        let mapped = read(&mut borrower, HEAD_BYTES + 8);
+        let base = parse(&mapped).unwrap().unwrap().0.address;
+        // Until nothing more is taken.
+        asked.clear();
+        frame::put_want(&mut asked, Kind::Read, 1, base, PAGE as u32);
+        let asked = asked.repeat(1000);
+        let (mut at, mut refusals) = (0, 0);
+        while refusals < 50 {
+            match borrower.write(&asked[at..]).unwrap() {
+                Some(wrote) => (at, refusals) = ((at + wrote) % asked.len(), 0),
+                None => {
+                    refusals += 1;
+                    thread::sleep(Duration::from_millis(10));
+                }
+            }
+        }
+        let before = waits.load(Ordering::SeqCst);
+        thread::sleep(Duration::from_millis(300));
+        let waits = waits.load(Ordering::SeqCst) - before;
+        assert!(waits < 10, "it sleeps, and has waked {waits} times");
+        // When they are read, it goes on.
+        let answer = HEAD_BYTES + PAGE;
+        let came = read(&mut borrower, 2000 * answer);
+        for answer in came.chunks(answer) {
+            let (frame, _) = parse(answer).unwrap().unwrap();
+            assert_eq!((frame.kind, frame.payload), (Kind::Data, &[7; PAGE][..]));
+        }
+        drop(borrower);
+        assert!(serving.join().unwrap().is_err());
+    }
+
+    #[test]
+    fn who_asks_and_reads_no_answers_costs_no_time() {
+        asks_and_reads_nothing(tcp());
+        asks_and_reads_nothing(shared());
     }
 }

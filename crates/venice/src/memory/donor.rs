@@ -32,7 +32,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use tracing::{info, warn};
+use tracing::warn;
 
 /// A machine's memory, lent until dropped.
 #[derive(Debug)]
@@ -187,7 +187,9 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>, sealing: Option<&Arc<Ser
             .name("loan".into())
             .spawn(move || serve(stream, &place, sealing.as_ref()));
         if let Err(error) = started {
+            // No threads, most likely, as above.
             warn!("cannot serve a connection: {error}");
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 }
@@ -206,7 +208,7 @@ fn serve(stream: TcpStream, place: &Place, sealing: Option<&Arc<ServerConfig>>) 
         Some(config) => Wire::accept(stream, config, until),
     };
     match wire {
-        Err(error) => info!("{peer} is refused: {error}"),
+        Err(error) => place.refused(&peer, &error),
         Ok(mut wire) => match windows::are_asked_for(&mut wire, until) {
             true => windows::serve_tcp(wire, place, until),
             false => connection::serve(wire, place, until),

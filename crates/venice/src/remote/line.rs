@@ -92,6 +92,7 @@ impl Line {
         }
         let room = !self.output.is_empty();
         let wait = Wait {
+            bytes: true,
             room,
             credit: false,
         };

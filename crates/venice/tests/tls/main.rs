@@ -4,6 +4,7 @@
 mod cluster;
 mod donors;
 mod joining;
+mod lines;
 mod paged;
 mod relay;
 

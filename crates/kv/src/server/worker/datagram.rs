@@ -9,14 +9,14 @@ use crate::class::{Class, Counts};
 use crate::cohort::Cohort;
 use crate::execute::Turn;
 use crate::store::Store;
-use crate::wire::{END, Kind};
+use crate::wire::{END, Kind, udp};
 use rhythm_net::{DatagramId, Port};
 use std::net::SocketAddr;
 
 /// Requests of one datagram that are answered: an answer is a datagram of its own, or several, and
 /// a request may be a single byte. (Of one for several keys, each has as many.)
 pub(super) const ANSWERS_MAX: usize = 256;
-/// What is said where statistics are longer than what a datagram is answered.
+/// What is said where an answer is longer than what a datagram is answered.
 const TOO_LONG: &[u8] = b"SERVER_ERROR too long for datagrams, ask over TCP\r\n";
 
 /// A datagram whose commands are executed.
@@ -55,18 +55,21 @@ impl DatagramLane<'_> {
             (self.classes).add(Class::of(command.kind, cohort.commands()));
             self.out.clear();
             turn.execute(cohort.parsed(part), command, hash, self.out);
-            if let Some((at, long)) = turn.take_long() {
-                self.out.splice(at..at, long.iter().copied());
-            }
+            let long = turn.take_long();
+            let length = self.out.len() + long.as_ref().map_or(0, |(_, long)| long.len());
+            let mut most = udp::ANSWER_MAX;
             if is_stats(cohort.commands(), at) {
-                of_stats += work::of_stats(self.out.len());
-                if self.out.len() > UNSENT_MAX {
-                    self.out.clear();
-                    // A packet would need to say whose answer it is, and is lost.
-                    if let Kind::Stats(_) = command.kind {
-                        self.out.extend_from_slice(TOO_LONG);
-                    }
+                of_stats += work::of_stats(length);
+                most = UNSENT_MAX;
+            }
+            if length > most {
+                self.out.clear();
+                // A packet would need to say whose answer it is, and is lost.
+                if !matches!(command.kind, Kind::Binary { .. }) {
+                    self.out.extend_from_slice(TOO_LONG);
                 }
+            } else if let Some((at, long)) = long {
+                self.out.splice(at..at, long.iter().copied());
             }
             let answer = &self.out[..];
             answered += answer.len();

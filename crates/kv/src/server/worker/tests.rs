@@ -33,6 +33,7 @@ impl Alone {
     fn made(memory: usize, view: Option<Arc<View>>, settings: Settings) -> Alone {
         let options = StoreOptions {
             memory,
+            item_max: settings.item_max as usize,
             ..StoreOptions::default()
         };
         let store = Arc::new(Store::new(options).expect("memory"));

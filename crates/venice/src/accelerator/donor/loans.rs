@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a borrower with a loan waits for the accelerator of one whose loan is over: what that
-/// had begun is done to its end.
+/// How long a borrower with a loan waits for the accelerator of one whose loan is over: the job
+/// that it had begun is done to its end, and no other.
 const FREE_WITHIN: Duration = Duration::from_secs(10);
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(10);

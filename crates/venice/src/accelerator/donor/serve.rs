@@ -95,6 +95,10 @@ fn by_messages(
             return Ok(());
         }
         if entered.mailbox.is_started() {
+            // What it has sent may be many jobs.
+            if guest.is_gone() {
+                return Err(Lost::Closed);
+            }
             answer(&mut entered, &mut queue)?;
         }
     }
@@ -163,6 +167,10 @@ impl Loans for Window<'_> {
         };
         let done = act(mailbox);
         if mailbox.is_started() {
+            // What it has sent may be thousands of jobs, and each takes a while.
+            if self.guest.is_gone() {
+                return Err("it is gone, or its loan is over".into());
+            }
             // It is its own: nobody waits.
             member.with(|| Ok::<_, String>(()), |engine| mailbox.execute(engine))?;
         }

@@ -11,6 +11,7 @@ use rhythm_net::{
     Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Handler, Key, Peer, Port,
     Role, Time,
 };
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -45,8 +46,9 @@ pub(super) struct Worker<L> {
     reclaim_within: Duration,
     leave_until: Option<Time>,
     is_over: bool,
-    /// Of lines about connections, and about memory.
+    /// Of lines about the monitor, borrowers, and memory.
     refused: Sparse,
+    garbage: Sparse,
     unread: Sparse,
 }
 
@@ -63,6 +65,7 @@ impl<L: Lender> Worker<L> {
             leave_until: None,
             is_over: false,
             refused: Sparse::every(Duration::from_secs(10)),
+            garbage: Sparse::default(),
             unread: Sparse::every(Duration::from_secs(60)),
         }
     }
@@ -215,8 +218,7 @@ impl<L: Lender> Worker<L> {
             && let Err(error) = stream.push(port, id, bytes)
         {
             // They are not in TLS.
-            tracing::warn!(%error, "a borrower is disconnected");
-            return self.end(port, id, now);
+            return self.not_understood(port, id, &error, now);
         }
         while let Some(stream) = self.borrowers.get_mut(id) {
             match stream.take::<Local>(SMALL_MAX) {
@@ -226,11 +228,24 @@ impl<L: Lender> Worker<L> {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "a borrower is disconnected");
-                    return self.end(port, id, now);
+                    return self.not_understood(port, id, &error, now);
                 }
             }
         }
+    }
+
+    /// What a borrower says is no good. Any program that may open the socket is one.
+    fn not_understood(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        error: &dyn Display,
+        now: Time,
+    ) {
+        if let Some(left_out) = self.garbage.line(now) {
+            tracing::warn!(%error, left_out, "a borrower is disconnected");
+        }
+        self.end(port, id, now);
     }
 
     fn read_memory(&mut self, now: Time) {

@@ -9,9 +9,12 @@ use super::broken::Lost;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// What an end waits for, besides bytes from the other.
+/// What an end waits for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wait {
+    /// Bytes from the other end: not where there is no place for them, since those that have come
+    /// would end the wait at once.
+    pub(crate) bytes: bool,
     /// That the other end takes more.
     pub(crate) room: bool,
     /// That the other end writes this one's credit word.
@@ -33,7 +36,7 @@ pub(crate) trait Transport: std::fmt::Debug + Send {
     /// [`Lost`].
     fn write(&mut self, bytes: &[u8]) -> Result<Option<usize>, Lost>;
 
-    /// Until something comes, or what `wait` says, or so long.
+    /// Until what `wait` says, or so long.
     ///
     /// # Errors
     /// [`Lost`].
@@ -129,6 +132,7 @@ pub(crate) fn last_words(
             return;
         }
         let wait = Wait {
+            bytes: true,
             room: !output.is_empty(),
             credit: false,
         };
@@ -140,5 +144,26 @@ pub(crate) fn last_words(
         if went_on.is_err() {
             return;
         }
+    }
+}
+
+/// Two ends of each kind.
+#[cfg(test)]
+pub(in crate::channel) mod pairs {
+    use super::shared::Shared;
+    use super::tcp::Tcp;
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::os::unix::net::UnixStream;
+
+    pub(in crate::channel) fn shared() -> (Shared, Shared) {
+        let (one, other) = UnixStream::pair().unwrap();
+        let offered = Shared::offer(one).unwrap();
+        (offered, Shared::accept(other).unwrap())
+    }
+
+    pub(in crate::channel) fn tcp() -> (Tcp, Tcp) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let one = Tcp::connect(listener.local_addr().unwrap()).unwrap();
+        (one, Tcp::of(listener.accept().unwrap().0).unwrap())
     }
 }

@@ -4,7 +4,8 @@
 //! ends the connection. An end that has nothing to do looks for a few microseconds, then says in
 //! the memory what it waits for and sleeps on a Unix socket, the *bell*: the other end rings it
 //! only then, so that ends that are busy make no system calls. The socket also tells that the other
-//! process died. Each end has a *credit word*, which the other writes: CRMA at its plainest, a
+//! process died, and who shuts it down ends the connection; an end that never sleeps looks at it
+//! now and then. Each end has a *credit word*, which the other writes: CRMA at its plainest, a
 //! store.
 
 use super::mapped::Mapped;
@@ -32,6 +33,8 @@ const RING_BYTES: usize = 256 * 1024;
 const LOOK_TIME: Duration = Duration::from_micros(8);
 /// How long the other end may take to say which memory it is.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
+/// After how many reads the bell is looked at by an end that never sleeps.
+const BELL_EVERY: u32 = 256;
 
 /// Numbers of a ring, or of an end: the first end's begin at 0, the second's at 8.
 mod word {
@@ -63,7 +66,11 @@ pub(crate) struct Shared {
     read: u64,
     /// The credit word when it was looked at last.
     credit: u64,
-    is_gone: bool,
+    /// Since the bell was looked at.
+    reads: u32,
+    /// How many bytes the other end had written when it was gone, or this one's connection was
+    /// ended: what comes behind them is not taken.
+    last: Option<u64>,
 }
 
 impl Shared {
@@ -130,7 +137,8 @@ impl Shared {
             written: 0,
             read: 0,
             credit: 0,
-            is_gone: false,
+            reads: 0,
+            last: None,
         })
     }
 
@@ -148,9 +156,8 @@ impl Shared {
 
     /// Bytes that came and were not read.
     fn waiting(&self) -> Result<usize, Lost> {
-        let waiting = self
-            .load(self.theirs(word::WRITTEN))
-            .wrapping_sub(self.read);
+        let written = || self.load(self.theirs(word::WRITTEN));
+        let waiting = self.last.unwrap_or_else(written).wrapping_sub(self.read);
         match waiting <= RING_BYTES as u64 {
             true => Ok(waiting as usize),
             false => Err(Broken::Ring.into()),
@@ -181,17 +188,20 @@ impl Shared {
 
     fn is_ready(&self, wait: Wait) -> Result<bool, Lost> {
         let credit = wait.credit && self.load(self.own(word::CREDIT)) != self.credit;
-        Ok(credit || self.waiting()? > 0 || wait.room && self.room()? > 0)
+        let bytes = wait.bytes && self.waiting()? > 0;
+        Ok(credit || bytes || wait.room && self.room()? > 0)
     }
 
+    /// Takes what rang, and sees whether the bell is closed.
     fn drain_bell(&mut self) {
+        self.reads = 0;
         let mut bytes = [0; 64];
-        match self.bell.read(&mut bytes) {
-            Ok(0) => self.is_gone = true,
-            Ok(_) => {}
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(_) => self.is_gone = true,
+        let is_gone = match self.bell.read(&mut bytes) {
+            Ok(count) => count == 0,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        };
+        if is_gone && self.last.is_none() {
+            self.last = Some(self.load(self.theirs(word::WRITTEN)));
         }
     }
 }
@@ -213,9 +223,13 @@ fn look_time() -> Duration {
 
 impl Transport for Shared {
     fn read(&mut self, into: &mut [u8]) -> Result<Option<usize>, Lost> {
+        self.reads += 1;
+        if self.reads >= BELL_EVERY {
+            self.drain_bell();
+        }
         let bytes = self.waiting()?.min(into.len());
         if bytes == 0 {
-            return match self.is_gone && !into.is_empty() && self.waiting()? == 0 {
+            return match self.last.is_some() && !into.is_empty() && self.waiting()? == 0 {
                 true => Err(Lost::Closed),
                 false => Ok(None),
             };
@@ -234,7 +248,7 @@ impl Transport for Shared {
     fn write(&mut self, bytes: &[u8]) -> Result<Option<usize>, Lost> {
         let count = self.room()?.min(bytes.len());
         if count == 0 {
-            return match self.is_gone {
+            return match self.last.is_some() {
                 true => Err(Lost::Closed),
                 false => Ok(None),
             };
@@ -259,7 +273,7 @@ impl Transport for Shared {
         let start = Instant::now();
         let look = look_time();
         loop {
-            if self.is_ready(wait)? || self.is_gone {
+            if self.is_ready(wait)? || self.last.is_some() {
                 return Ok(());
             }
             if start.elapsed() >= look {
@@ -267,7 +281,10 @@ impl Transport for Shared {
             }
             std::hint::spin_loop();
         }
-        let mut reasons = reason::BYTES;
+        let mut reasons = 0;
+        if wait.bytes {
+            reasons |= reason::BYTES;
+        }
         if wait.room {
             reasons |= reason::ROOM;
         }
@@ -300,5 +317,49 @@ impl Transport for Shared {
         let is_new = credit != self.credit;
         self.credit = credit;
         is_new.then_some(credit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Shutdown;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    /// Long enough to mean never: with it a test that would hang fails.
+    const NEVER: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_connection_that_is_ended_ends_though_the_other_end_never_rests() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let bell = one.try_clone().unwrap();
+        let mut ours = Shared::offer(one).unwrap();
+        let mut theirs = Shared::accept(other).unwrap();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let says = thread::spawn(move || {
+            while !over.load(Ordering::SeqCst) {
+                theirs.write(&[7; 100]).unwrap();
+                thread::yield_now();
+            }
+        });
+        let mut bytes = [0; 100];
+        while ours.read(&mut bytes).unwrap().is_none() {
+            thread::yield_now();
+        }
+        bell.shutdown(Shutdown::Both).unwrap();
+        let start = Instant::now();
+        let ended = loop {
+            // There is always something to read, so nothing is waited for.
+            let read = ours.read(&mut bytes);
+            if read.is_err() || start.elapsed() >= NEVER {
+                break read;
+            }
+        };
+        is_over.store(true, Ordering::SeqCst);
+        says.join().unwrap();
+        assert!(matches!(ended, Err(Lost::Closed)), "{ended:?}");
     }
 }

@@ -100,7 +100,8 @@ impl Transport for Tcp {
         others: &[BorrowedFd<'_>],
         at_most: Duration,
     ) -> Result<(), Lost> {
-        let mut flags = PollFlags::IN;
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, wait.bytes);
         // What was sealed and has not gone goes when the socket takes more.
         flags.set(PollFlags::OUT, wait.room || self.wire.owes());
         wait_for(PollFd::new(&self.wire, flags), others, at_most)

@@ -71,7 +71,9 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
             .name("loan".into())
             .spawn(move || serve(stream, &place));
         if let Err(error) = started {
+            // No threads, most likely, as above.
             warn!("cannot serve a connection: {error}");
+            thread::sleep(Duration::from_millis(100));
         }
     }
 }
@@ -84,6 +86,11 @@ fn serve(stream: UnixStream, place: &Place) {
         .and_then(|copy| Ok((copy, shared::Shared::offer(stream)?)));
     match offered {
         Ok((socket, transport)) => windows::serve(transport, socket.as_fd(), place, peer, until),
-        Err(error) => warn!("memory cannot be shared with {peer}: {error}"),
+        Err(error) => {
+            place.refused(
+                peer,
+                &format_args!("memory cannot be shared with it: {error}"),
+            );
+        }
     }
 }

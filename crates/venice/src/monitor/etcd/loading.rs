@@ -15,7 +15,8 @@ pub enum LoadError {
     Etcd(#[from] EtcdError),
     /// What stands there.
     #[error(
-        "the key {0} in etcd is none of a monitor's: say another prefix, or put back what was there"
+        "the key {0:?} in etcd is none of a monitor's: say another prefix, or put back what was \
+         there"
     )]
     Damaged(String),
     /// It took longer than whoever reads it leads.

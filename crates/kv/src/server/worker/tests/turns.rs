@@ -2,7 +2,7 @@
 
 use super::super::work::WORK_MAX;
 use super::*;
-use crate::wire::udp::FRAME;
+use crate::wire::udp::{self, FRAME};
 
 /// `stats` of a connection that one turn executes.
 const STATS_MAX: usize = 64;
@@ -422,4 +422,19 @@ fn a_datagram_is_told_where_statistics_are_too_long_for_it() {
     let refused = "SERVER_ERROR too long for datagrams, ask over TCP\r\n";
     assert_eq!(said, (FRAME + refused.len()) as u64);
     assert_eq!(alone.datagram(&STAT_DUMP), FRAME as u64, "it is lost");
+}
+
+/// Who puts them together would take one for another.
+#[test]
+fn a_datagram_is_told_where_those_of_a_value_cannot_be_counted() {
+    let settings = Settings {
+        item_max: 128 << 20,
+        ..Settings::default()
+    };
+    let mut alone = Alone::made(256 << 20, None, settings);
+    let client = alone.connect(0, usize::MAX);
+    alone.set(client, "a", &"x".repeat(udp::ANSWER_MAX));
+    let refused = "SERVER_ERROR too long for datagrams, ask over TCP\r\n";
+    assert_eq!(alone.datagram(b"get a\r\n"), (FRAME + refused.len()) as u64);
+    assert_eq!(alone.turn(client, b"mg a s\r\n"), b"HD s91224720\r\n");
 }
