@@ -29,7 +29,7 @@ const SIZE_MAX: Size = Size {
 
 /// Operations that a turn of a loop may have where lanes may take as many turns as a node lets
 /// them: with fewer turns, more.
-const TURN_OPERATIONS: usize = 2048;
+const TURN_OPERATIONS: usize = 512;
 
 /// What a node lets a service ask for, for a request in a stage. While a lane is run nobody else
 /// has a turn, and it is run to its end. The default is that of `[limits]`.

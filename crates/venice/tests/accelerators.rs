@@ -300,7 +300,7 @@ fn jobs_that_have_not_begun_when_their_borrower_is_gone_are_not_done() {
             memory.sync().expect("it is done");
             start.elapsed()
         });
-        for job in [1, 2].repeat(32) {
+        for job in [1, 2].repeat(256) {
             memory.write(base, &[job]).expect("it is its own");
         }
         thread::sleep(2 * times[1]);
@@ -311,7 +311,9 @@ fn jobs_that_have_not_begun_when_their_borrower_is_gone_are_not_done() {
         }
         until("it is gone", || donor.borrowers() == 0);
         let took = start.elapsed();
-        assert!(took < 16 * times[1], "{took:?}, of {times:?} each");
+        // All of them take eight times as long.
+        let soon = Duration::from_secs(5).max(64 * times[1]);
+        assert!(took < soon, "{took:?}, of {times:?} each");
         donor.revoke(loan);
     }
 }

@@ -201,9 +201,11 @@ impl Remote {
         } = self.take_away(index, token)?;
         let known = self.known(&work.service);
         let stage = (work.page, work.cohort.stage);
-        self.known[known].late.remove(&stage);
-        if read.leaves_some() {
-            self.known[known].in_passes.insert(stage);
+        let known = &mut self.known[known];
+        match read.leaves_some() {
+            // Of a lane that is always late the others say nothing.
+            true => drop(known.in_passes.insert(stage)),
+            false => drop(known.late.remove(&stage)),
         }
         read.apply(&mut work.cohort, &lanes);
         self.figures.count_done(index);
