@@ -214,7 +214,7 @@ mod tests {
         }
         let of_another = [
             "shop.application_name=ours",
-            "shop=postgres://127.0.0.1/shop",
+            "shop=postgres://shop@127.0.0.1/shop",
         ];
         let file = "[backend.shop]\nkind = \"sqlite\"\nfile = \"shop.db\"";
         assert_eq!(apply(file, &of_another), Ok(()), "whichever comes first");
