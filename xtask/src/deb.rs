@@ -12,8 +12,7 @@ use std::process::{Command, Stdio};
 /// Make the Debian package of what is built: manual pages, completions, units, examples
 ///
 /// Needs cargo-deb and cargo-sbom (`cargo install cargo-deb@3.8.0 cargo-sbom@0.10.0 --locked`).
-/// Prints the
-/// package's path; `packaging/try` installs it into a folder, and serves from there.
+/// Prints the package's path; `packaging/try` installs it into a folder, and serves from there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The profile to build: `dev` is quick to compile, for trying the package itself

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! A node gives back what it has done in one go, so that others have their turn: the stage's other
-//! lanes are sent again, in another work. Those that found no room for their answers here are not:
-//! they would be run there twice.
+//! lanes are sent again, in another work. Those that found no room for their answers here are run
+//! here, so that nothing is run there twice; but of a stage that nodes were seen to leave lanes of,
+//! the two are not told apart, and they are sent, too.
 //!
 //! A work stays here, untouched, until its answer has come whole and was checked: a stage is a
 //! function of its cohort, so it can be run again, and nothing is lost or done twice. So that a
