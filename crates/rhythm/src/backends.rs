@@ -20,7 +20,7 @@ fn parse(text: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => {
             Ok((name.to_owned(), value.to_owned()))
         }
-        _ => Err("give NAME=URL, such as besim=http://127.0.0.1:8081/besim".to_owned()),
+        _ => Err("give NAME=URL, such as shop=postgres://me@127.0.0.1/shop".to_owned()),
     }
 }
 

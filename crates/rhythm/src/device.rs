@@ -10,10 +10,10 @@ use rhythm_engine::device::{Executor, LaneLimits};
 use rhythm_engine::program::Service;
 use rhythm_engine_cuda::besim::embedded_users;
 use rhythm_engine_cuda::executor::{CudaExecutor, Options};
+use rhythm_engine_cuda::gpu::SharedGpu;
 use rhythm_engine_cuda::gpu::driver::{DeviceDescription, Driver};
 #[cfg(feature = "cuda-emulation")]
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
-use rhythm_engine_cuda::gpu::{GpuError, SharedGpu};
 use rhythm_engine_cuda::layout::Layout;
 use rhythm_protocol::scan::Level;
 use std::fmt;
@@ -193,10 +193,6 @@ impl Cuda {
             ..self.options(limits, self.besim_users)
         }
     }
-
-    fn executor(&self, options: Options, wake: Wake) -> Result<CudaExecutor, GpuError> {
-        CudaExecutor::new(self.gpu.clone(), options, wake)
-    }
 }
 
 impl Device {
@@ -283,8 +279,8 @@ impl Opened {
         let Some(cuda) = &self.cuda else {
             return Ok(self.on_cpu(limits, PASS_WORK_MAX));
         };
-        let executor = cuda.executor(cuda.server_options(limits), wake);
-        Ok(Box::new(executor.map_err(|why| self.refusal(&why))?))
+        let executor = self.with_kernels(cuda, cuda.server_options(limits), wake)?;
+        Ok(Box::new(executor))
     }
 
     /// The same, to be lent: cohorts are others', and of any size. What is run on the thread that
@@ -301,8 +297,7 @@ impl Opened {
             // Backends are the front ends': what a device could answer for them it does not.
             ..cuda.options(limits, None)
         };
-        let executor = cuda.executor(options, wake);
-        Ok(Box::new(executor.map_err(|why| self.refusal(&why))?))
+        Ok(Box::new(self.with_kernels(cuda, options, wake)?))
     }
 
     /// Makes an executor of a device without kernels that ends a pass of a stage when it has done
@@ -343,12 +338,17 @@ impl Opened {
     ) -> Result<CudaExecutor, String> {
         let cuda = self.cuda.as_ref();
         let cuda = cuda.ok_or_else(|| format!("--device {} is no GPU", self.device))?;
-        let executor = cuda.executor(cuda.options(limits, besim_users), wake);
-        executor.map_err(|why| self.refusal(&why))
+        self.with_kernels(cuda, cuda.options(limits, besim_users), wake)
     }
 
-    fn refusal(&self, why: &GpuError) -> String {
-        format!("--device {}: {why}", self.device)
+    fn with_kernels(
+        &self,
+        cuda: &Cuda,
+        options: Options,
+        wake: Wake,
+    ) -> Result<CudaExecutor, String> {
+        let executor = CudaExecutor::new(cuda.gpu.clone(), options, wake);
+        executor.map_err(|why| format!("--device {}: {why}", self.device))
     }
 
     /// Whether it runs the kernels.

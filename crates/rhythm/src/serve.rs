@@ -28,6 +28,7 @@ use rhythm_server::{
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{self, Path, PathBuf};
 use std::process::{self, ExitCode};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -131,6 +132,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         inherited,
     };
     let workers = options.workers;
+    let asks_for_certificates = options.admin_tls.client_ca.is_some();
     let access_log = config.server.access_log.as_deref().and_then(place_of_log);
     allocator::give_back().context("cannot start a thread")?;
     let server = Server::start(options, parts)?;
@@ -168,6 +170,14 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         simd = Level::active().name(),
         "serving"
     );
+    // A Unix socket's is unspecified, and of no port.
+    let is_reached = |at: &SocketAddr| at.port() != 0 && !at.ip().to_canonical().is_loopback();
+    if server.admin_addr().is_some_and(|at| is_reached(&at)) && !asks_for_certificates {
+        tracing::info!(
+            "whoever reaches the admin listener reads all that it shows: see that no others do, or \
+             have it ask for certificates (`admin_client_ca`)"
+        );
+    }
     if let Some(told) = told {
         let places: Vec<String> = [address, tls_address].into_iter().flatten().collect();
         let (names, places) = (names.join(", "), places.join(" "));
@@ -245,7 +255,10 @@ fn obey(control: Control, told: Option<Told>) -> impl FnMut(Signal) + Send + 'st
             let timeout = control.configs()[0].server.drain_timeout;
             match stops {
                 1 => {
-                    tracing::info!("shutting down: what still comes and is under way is finished");
+                    tracing::info!(
+                        "shutting down: what still comes and is under way is finished (asked \
+                         again: what is under way; a third time: at once)"
+                    );
                     if let Some(told) = &told {
                         told.stopping();
                     }

@@ -202,10 +202,16 @@ impl Remote {
         let known = self.known(&work.service);
         let stage = (work.page, work.cohort.stage);
         let known = &mut self.known[known];
-        match read.leaves_some() {
-            // Of a lane that is always late the others say nothing.
-            true => drop(known.in_passes.insert(stage)),
-            false => drop(known.late.remove(&stage)),
+        let ran = read.lanes_run();
+        let is_whole = ran == lanes.len();
+        if is_whole {
+            // Where some are left, nothing is said of those that are always late.
+            known.late.remove(&stage);
+        }
+        match known.in_passes.get_mut(&stage) {
+            Some(before) => *before = ran,
+            None if is_whole => {}
+            None => drop(known.in_passes.insert(stage, ran)),
         }
         read.apply(&mut work.cohort, &lanes);
         self.figures.count_done(index);

@@ -5,11 +5,14 @@ use super::{LinkOptions, Phase, Remote};
 use crate::bundle::{Bundle, Bundles, digest_of};
 use crate::figures::Figures;
 use crate::places::{Place, Places, Slot};
+use crate::wire::bytes::Bounded;
 use crate::wire::frame::Incoming;
 use crate::wire::message::{self, Digest, MESSAGE_MAX, Message, VERSION};
+use crate::wire::{columns, outcome};
+use rhythm_engine::cohort::{LaneState, Pass};
 use rhythm_engine::device::conformance::{Dice, make_cohort, make_service};
 use rhythm_engine::device::host::HostExecutor;
-use rhythm_engine::device::{LaneLimits, Work};
+use rhythm_engine::device::{Executor, LaneLimits, Work};
 use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
 use rhythm_net::testing::TestPort;
@@ -170,6 +173,36 @@ impl Played {
         self.link.tick(&mut self.port, self.now);
     }
 
+    /// The node runs the work that it was sent, but so many of its lanes at most. How many came.
+    fn run(&mut self, service: &Arc<Service>, most: usize) -> usize {
+        let id = self.connection();
+        let sent = std::mem::take(&mut self.port.at(id).sent);
+        self.input.extend(&sent);
+        let message = message::next(&mut self.input, MESSAGE_MAX);
+        let Ok(Some(Message::Work { token, cohort, .. })) = message else {
+            panic!("{message:?}");
+        };
+        let (page, mut cohort) = columns::take(service, cohort).expect("a cohort");
+        let came = cohort.len();
+        (cohort.lanes.iter_mut().skip(most)).for_each(|state| *state = LaneState::Later);
+        let mut node = HostExecutor::new(LaneLimits::default(), Level::active());
+        let work = Work {
+            service: Arc::clone(service),
+            page,
+            cohort,
+            token,
+        };
+        node.submit(work).expect("it is idle");
+        let mut done = Vec::new();
+        node.poll(&mut done);
+        let work = done.pop().expect("it was run");
+        let mut bytes = Vec::new();
+        let put = |to: &mut Bounded<'_>| outcome::put(work.program(), &work.cohort, to);
+        assert!(message::put_done(token, &mut bytes, put));
+        self.link.received(&mut self.port, id, &bytes, self.now);
+        came
+    }
+
     fn done(&mut self) -> usize {
         let mut done = Vec::new();
         self.link.poll(&mut done);
@@ -318,6 +351,33 @@ fn a_stage_that_is_late_again_and_again_stays_here() {
     played.now += Duration::from_secs(5);
     played.submit(work(&service, 0));
     assert_eq!(played.said(), [Said::Work(5)]);
+}
+
+#[test]
+fn no_more_lanes_go_with_a_pass_than_twice_those_that_the_last_one_ran() {
+    let bundles = Arc::new(Bundles::default());
+    let (service, digest) = serve(&bundles, "a");
+    let mut played = Played::new(bundles);
+    played.accept(&service, digest);
+    let mut work = work(&service, 0);
+    work.cohort = make_cohort(&service.pages[0], 64, &mut Dice::new(1));
+    work.cohort.lanes.fill(LaneState::Active);
+    let mut went = Vec::new();
+    loop {
+        played.submit(work);
+        // Others take the node's time, and then they do not.
+        let most = [2, 3, 1][..].get(went.len()).copied();
+        went.push(played.run(&service, most.unwrap_or(usize::MAX)));
+        let mut done = Vec::new();
+        played.link.poll(&mut done);
+        work = done.pop().expect("its answer came");
+        if work.cohort.next_pass() == Pass::Over {
+            break;
+        }
+        assert!(went.len() < 64, "{went:?}");
+    }
+    assert_eq!(went, [64, 4, 6, 2, 4, 8, 16, 28]);
+    assert_eq!(played.link.figures.here(), 0);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use rhythm_engine::cohort::{LaneError, LaneState};
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::program::Service;
 use rhythm_net::{ConnectionId, Port, Time};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -26,7 +26,8 @@ pub(super) struct Away {
     pub(super) node: usize,
     pub(super) deadline: Time,
     pub(super) digest: Digest,
-    /// The lanes that went, in rising order.
+    /// The lanes that went, in rising order: all that are to run the stage, or as many as are run
+    /// in a pass.
     pub(super) lanes: Vec<u32>,
     pub(super) tries: u8,
     pub(super) may_say: Arc<MaySay>,
@@ -68,8 +69,9 @@ pub(super) struct Known {
     pub(super) may_say: HashMap<usize, Arc<MaySay>>,
     /// Stages of pages that were late since they were answered last.
     pub(super) late: HashMap<(usize, usize), Late>,
-    /// Stages of pages of which nodes were seen to leave lanes for another pass.
-    pub(super) in_passes: HashSet<(usize, usize)>,
+    /// Stages of pages of which nodes were seen to leave lanes for another pass, and how many they
+    /// have run in the last one: at most twice as many go with the next.
+    pub(super) in_passes: HashMap<(usize, usize), usize>,
 }
 
 /// The way of a worker to its nodes. See the module above.
@@ -163,7 +165,7 @@ impl Remote {
             reads: HashMap::new(),
             may_say: HashMap::new(),
             late: HashMap::new(),
-            in_passes: HashSet::new(),
+            in_passes: HashMap::new(),
         });
         self.known.len() - 1
     }
@@ -221,6 +223,7 @@ impl Remote {
             limits,
             reads,
             may_say,
+            in_passes,
             ..
         } = &mut self.known[known];
         let Some((digest, _)) = *digests else {
@@ -236,7 +239,10 @@ impl Remote {
         let reads = Arc::clone(reads);
         let active = (0_u32..).zip(&work.cohort.lanes);
         let active = active.filter(|(_, state)| **state == LaneState::Active);
-        let lanes: Vec<u32> = active.map(|(lane, _)| lane).collect();
+        // What comes back without having been run would be sent, taken apart and sent again.
+        let ran = in_passes.get(&(work.page, stage));
+        let most = ran.map_or(usize::MAX, |ran| 2 * ran);
+        let lanes: Vec<u32> = active.map(|(lane, _)| lane).take(most).collect();
         let token = self.next_token;
         let mut bytes = Vec::new();
         let put = |to: &mut Bounded<'_>| {
@@ -299,7 +305,7 @@ impl Remote {
     pub(super) fn goes_on_there(&mut self, work: &Work) -> bool {
         let known = self.known(&work.service);
         let in_passes = &self.known[known].in_passes;
-        !work.cohort.is_between_passes() || in_passes.contains(&(work.page, work.cohort.stage))
+        !work.cohort.is_between_passes() || in_passes.contains_key(&(work.page, work.cohort.stage))
     }
 
     /// Runs a work here.

@@ -235,9 +235,10 @@ impl NodeWorker {
         let index = match self.executor(of, &compiled) {
             Ok(index) => index,
             Err(why) => {
+                // It is offered anew, and told when it may be taken.
                 self.refuse(&why, now);
                 self.again_in_turn(id);
-                self.decline(port, id, queued.token, false);
+                self.decline(port, id, queued.token, true);
                 return true;
             }
         };

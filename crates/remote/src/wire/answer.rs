@@ -125,14 +125,20 @@ impl<'a> Answer<'a> {
         })
     }
 
-    /// Whether lanes are left for another pass.
-    pub(crate) fn leaves_some(&self) -> bool {
-        self.states.contains(&LaneState::Later)
+    /// How many lanes are not left for another pass: one at least.
+    pub(crate) fn lanes_run(&self) -> usize {
+        let is_run = |state: &&LaneState| **state != LaneState::Later;
+        self.states.iter().filter(is_run).count()
     }
 
-    /// Puts it into the cohort, whose lanes it is of are these. Those that find no room beside the
-    /// others are left for another pass.
+    /// Puts it into the cohort, whose lanes it is of are these, in rising order. Those that find no
+    /// room beside the others are left for another pass, and so are those that were not asked for.
     pub(crate) fn apply(&self, cohort: &mut Cohort, lanes: &[u32]) {
+        for (lane, state) in (0_u32..).zip(&mut cohort.lanes) {
+            if *state == LaneState::Active && lanes.binary_search(&lane).is_err() {
+                *state = LaneState::Later;
+            }
+        }
         let output = &mut cohort.output;
         output
             .lanes

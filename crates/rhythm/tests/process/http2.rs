@@ -154,6 +154,23 @@ fn it_is_spoken_where_it_is_asked_for() {
     assert!(server.ended().success());
 }
 
+#[test]
+fn a_slow_request_is_told_of_with_its_client() {
+    let (folder, trusted, _) = long_service("http2_slow", "");
+    let flags = ["--http2", "--slow-request", "1us"];
+    let server = Server::start(&folder, &flags);
+    let url = format!(
+        "http://127.0.0.1:{}/hello?name=a",
+        server.places()[0].port()
+    );
+    let protocol = "--http2-prior-knowledge";
+    assert_eq!(curl(&trusted, protocol, &url, &[]).0, "2");
+    let line = server.said("a slow request");
+    assert_eq!(line["fields"]["client"], "127.0.0.1", "{line}");
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
+}
+
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A frame (RFC 9113, section 4.1).

@@ -223,7 +223,8 @@ impl LaneAnswers<'_> {
         self.sending.gives(request.slot, request.came().began);
         self.metrics.answered(status);
         if let Some(watch) = &mut self.watch {
-            watch.answered(self.requests, request, status);
+            let client = self.clients.peer(request.slot.connection);
+            watch.answered(self.requests, (request, client), status);
         }
     }
 
@@ -621,6 +622,10 @@ impl LaneAnswers<'_> {
         let program = &self.site.service.pages[self.page];
         let (client, connection) = request.client();
         let asker = asker(cohort, program, lane, client, connection);
+        let watched = self.watch.as_ref().and_then(|watch| {
+            let client = self.clients.peer(request.slot.connection);
+            watch.watched((request, client), 0)
+        });
         let parts = Parts {
             slot: request.slot,
             shape: request.shape,
@@ -632,7 +637,7 @@ impl LaneAnswers<'_> {
             metrics: self.metrics.clone(),
             launched: self.launched,
             came: request.came(),
-            watched: (self.watch.as_ref()).and_then(|watch| watch.watched(request, 0)),
+            watched,
             span: (self.watch.as_mut()).and_then(|watch| watch.span(self.requests, request)),
         };
         self.held.hold(parts, to_keep, asker);

@@ -18,8 +18,8 @@ use crate::flight::timeline::{Came, Doing, Timeline};
 use crate::observe::metrics::WorkerMetrics;
 use crate::site::epoch::Epoch;
 use rhythm_http::{AnswerSlot, Clients};
-use rhythm_net::Time;
 use rhythm_net::sparse::SparseByKind;
+use rhythm_net::{Client, Time};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +53,7 @@ impl Spent {
 #[derive(Debug)]
 pub(crate) struct Watched {
     slot: AnswerSlot,
+    client: Option<Client>,
     epoch: Arc<Epoch>,
     page: u32,
     status: u16,
@@ -62,9 +63,9 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// A lane's request, whose cohort did this until now.
+    /// A lane's request, of this client, whose cohort did this until now.
     pub(crate) fn new(
-        slot: AnswerSlot,
+        (slot, client): (AnswerSlot, Option<Client>),
         came: Came,
         (epoch, page): (&Arc<Epoch>, u32),
         timeline: &Timeline,
@@ -91,6 +92,7 @@ impl Watched {
         debug_assert_eq!(spent.sum(), now.since(began), "where its time went");
         Watched {
             slot,
+            client,
             epoch: epoch.clone(),
             page,
             status,
@@ -160,14 +162,14 @@ impl Slow {
             let is_over = clients.is_sent(watched.slot).unwrap_or(true);
             if is_over || at >= SENDING_MAX {
                 let watched = self.answered.swap_remove(at);
-                self.tell(&watched, clients, now);
+                self.tell(&watched, now);
             } else {
                 at += 1;
             }
         }
     }
 
-    fn tell(&mut self, watched: &Watched, clients: &Clients, now: Time) {
+    fn tell(&mut self, watched: &Watched, now: Time) {
         let total = now.max(watched.answered).since(watched.began);
         if total < self.limit {
             return;
@@ -179,7 +181,6 @@ impl Slow {
         let Some(left_out) = self.lines.line((Some(epoch.index), Some(*page)), now) else {
             return;
         };
-        let client = clients.peer(watched.slot.connection);
         let calls = watched.calls();
         let store = Some(spent.store).filter(|store| !store.is_zero());
         let memory = Some(spent.memory).filter(|memory| !memory.is_zero());
@@ -187,7 +188,7 @@ impl Slow {
             service = epoch.site.label(),
             page = epoch.program(*page).name,
             status = watched.status,
-            client = client.map(|client| client.to_string()),
+            client = watched.client.map(|client| client.to_string()),
             took = shown(total),
             reading = shown(spent.reading),
             waiting = shown(spent.waiting),

@@ -10,7 +10,7 @@ use crate::proxy::Shortfall;
 use crate::site::epoch::Epoch;
 use crate::site::routes;
 use crate::trace::{CohortSpan, Span, SpanKind, SpanSink, method_name};
-use rhythm_net::Time;
+use rhythm_net::{Client, Time};
 use std::sync::Arc;
 
 /// Who asks where the time of a cohort's lanes went.
@@ -26,9 +26,14 @@ pub(crate) struct LaneWatch<'a> {
 }
 
 impl LaneWatch<'_> {
-    /// A lane is answered.
-    pub(crate) fn answered(&mut self, requests: &LaneRequests, request: &LaneRequest, status: u16) {
-        let watched = self.watched(request, status);
+    /// A lane is answered, to this client.
+    pub(crate) fn answered(
+        &mut self,
+        requests: &LaneRequests,
+        (request, client): (&LaneRequest, Option<Client>),
+        status: u16,
+    ) {
+        let watched = self.watched((request, client), status);
         if let (Some(slow), Some(watched)) = (&mut self.slow, watched) {
             slow.answered(watched);
         }
@@ -40,13 +45,16 @@ impl LaneWatch<'_> {
     }
 
     /// What the log of slow requests is to know of one.
-    pub(crate) fn watched(&self, request: &LaneRequest, status: u16) -> Option<Watched> {
+    pub(crate) fn watched(
+        &self,
+        (request, client): (&LaneRequest, Option<Client>),
+        status: u16,
+    ) -> Option<Watched> {
         self.slow.as_ref()?;
-        let LaneRequest { slot, .. } = *request;
         let page = (self.epoch, self.page);
         let came = request.came();
         Some(Watched::new(
-            slot,
+            (request.slot, client),
             came,
             page,
             self.timeline,
