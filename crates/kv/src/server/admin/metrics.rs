@@ -185,7 +185,7 @@ fn loops(threads: &[Figures], to: &mut Writer<'_>) -> fmt::Result {
             .collect()
     };
     let busy = scaled(each(|of| of.turns.sum()), NANOSECOND);
-    to.gauges("loop_busy_seconds", "Time the event loop has worked", busy)?;
+    to.times("loop_busy_seconds", "Time the event loop has worked", busy)?;
     let held = scaled(each(|of| of.held.get()), 1.0);
     to.gauges(
         "held_bytes",

@@ -123,7 +123,8 @@ impl Metrics {
         self.loops(w, to)?;
         self.sessions(to)?;
         let cpu = process::cpu_time().as_secs_f64();
-        to.gauge("process_cpu_seconds", "Processor time of the process", cpu)?;
+        let help = "Processor time of the process";
+        to.times("process_cpu_seconds", help, vec![(Vec::new(), cpu)])?;
         if let Some(bytes) = process::resident_bytes() {
             let help = "Bytes of memory that the process has";
             to.gauge("process_resident_bytes", help, bytes as f64)?;
@@ -263,23 +264,12 @@ impl Metrics {
     /// What workers tell of their loops.
     fn loops(&self, w: &ByLabels<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
         let busy = gauges(sums(w, |m| &m.busy_ns), NANOSECOND);
-        to.gauges("loop_busy_seconds", "Time the event loop has worked", busy)?;
+        to.times("loop_busy_seconds", "Time the event loop has worked", busy)?;
         let total = gauges(sums(w, |m| &m.total_ns), NANOSECOND);
-        to.gauges("loop_seconds", "Time the event loop has run", total)?;
+        to.times("loop_seconds", "Time the event loop has run", total)?;
         let turns = histogram_sums(w, NANOSECOND, |m| &m.turns);
         let help = "From a turn of the event loop's first event to its end";
         to.histograms("loop_turn_seconds", help, turns)?;
-        let utilisation = (self.workers.iter().enumerate())
-            .map(|(index, m)| {
-                let (busy, total) = (m.busy_ns.get() as f64, m.total_ns.get().max(1) as f64);
-                (vec![("worker", index.to_string())], busy / total)
-            })
-            .collect();
-        to.gauges(
-            "loop_utilisation",
-            "Share of its time the event loop has worked",
-            utilisation,
-        )?;
         let restarts = sums(w, |m| &m.restarts);
         to.counters(
             "worker_restarts",
