@@ -162,7 +162,9 @@ impl Exporting {
                     self.state.exported(spans - rejected);
                     self.state.dropped(rejected);
                     self.pause = PAUSE_FIRST;
-                    if self.complaints.end() {
+                    if rejected > 0 {
+                        self.tell_rejected(rejected);
+                    } else if self.complaints.end() {
                         tracing::info!("the collector of traces takes spans again");
                     }
                     return;
@@ -171,7 +173,7 @@ impl Exporting {
                     let why = format!("it answered with status {status}");
                     (why, matches!(status, 429 | 502..=504), after)
                 }
-                Err(error) => (error.to_string(), true, Duration::ZERO),
+                Err(error) => (cause(&error), true, Duration::ZERO),
             };
             let is_kept = may_be_taken && self.until.is_none() && began.elapsed() < KEPT_MAX;
             if !is_kept {
@@ -204,6 +206,19 @@ impl Exporting {
         sent
     }
 
+    /// Some of what it took it has not kept (OTLP, *Partial Success*).
+    fn tell_rejected(&mut self, rejected: usize) {
+        if self.complaints.line(clock::monotonic()).is_some() {
+            let [_, dropped, _] = self.state.counts();
+            tracing::warn!(
+                collector = self.url.authority,
+                rejected,
+                dropped,
+                "the collector of traces rejects spans; its own log may say why"
+            );
+        }
+    }
+
     /// A try has failed: the next is later, and not before the collector wants it, but not where
     /// the server ends.
     fn failed(&mut self, why: &str, after: Duration) {
@@ -229,6 +244,17 @@ impl Exporting {
                 }
             }
         }
+    }
+}
+
+/// Why a try failed, in words.
+fn cause(error: &io::Error) -> String {
+    match error.kind() {
+        // Whichever a socket says whose time is over.
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => {
+            format!("it did not answer within {} s", TRY_MAX.as_secs())
+        }
+        _ => error.to_string(),
     }
 }
 

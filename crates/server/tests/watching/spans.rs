@@ -2,6 +2,7 @@
 
 use crate::collector::{Collector, Manners, Received};
 use crate::common::*;
+use crate::lines;
 use crate::servers::{Upstream, serve, value};
 use std::time::{Duration, Instant};
 
@@ -329,6 +330,7 @@ fn what_is_on_its_way_when_the_server_ends_is_exported() {
 
 #[test]
 fn few_spans_go_together_and_who_asks_no_more_is_told_of() {
+    lines::take();
     let (upstream, collector) = (Upstream::new(), Collector::new(Manners::TakesAllButOne));
     let admin = |options: &mut rhythm_server::ServerOptions| {
         options.admin = Some(any_port());
@@ -357,6 +359,10 @@ fn few_spans_go_together_and_who_asks_no_more_is_told_of() {
         dropped == collector.posts() as u64 && exported == came - dropped
     });
     stop(server);
+    assert_eq!(
+        lines::with("the collector of traces rejects spans").len(),
+        1
+    );
 }
 
 #[test]
