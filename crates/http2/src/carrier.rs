@@ -1,6 +1,7 @@
 //! One connection that speaks HTTP/2: h2's end of it, and what goes in and out of that.
 
 use crate::figures::Figures;
+use crate::frames::Frames;
 use crate::options::Options;
 use crate::pipe::Pipe;
 use crate::ready::Ready;
@@ -15,7 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// How many more requests than were answered a peer may take back.
+/// How many more requests than were answered a peer may take back, or frames of settings send.
 const PATIENCE: u32 = 200;
 /// With so many bytes given to h2, they are sent before the handler's call is over.
 pub(crate) const QUEUED_MAX: usize = 64 * 1024;
@@ -61,6 +62,7 @@ pub(crate) struct Carrier {
     pub(crate) client: u64,
     protocol: Protocol,
     pipe: Pipe,
+    frames: Frames,
     /// What the socket has not taken.
     pub(crate) held: Outgoing,
     /// Streams that nobody has been told of.
@@ -122,6 +124,7 @@ impl Carrier {
             client,
             protocol: Protocol::Greeting(handshake),
             pipe,
+            frames: Frames::new(),
             held: Outgoing::new(),
             asked: VecDeque::new(),
             admitted: 0,
@@ -156,9 +159,29 @@ impl Carrier {
         !self.held.is_empty()
     }
 
-    /// More has come.
+    /// More has come. Of a peer that is told to stop nothing is looked at any more.
     pub(crate) fn take_in(&mut self, bytes: &[u8]) {
-        self.pipe.push(bytes);
+        let settings = self.frames.settings(bytes);
+        if self.bears(settings) {
+            self.pipe.push(bytes);
+        }
+    }
+
+    /// Whether so much more is borne of the peer; it is told to stop where it is not.
+    fn bears(&mut self, more: u32) -> bool {
+        if let Some(patience) = self.patience.checked_sub(more) {
+            self.patience = patience;
+            return true;
+        }
+        match &mut self.protocol {
+            Protocol::Open(connection) => {
+                connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                self.is_sent_away = true;
+            }
+            // It has sent them all before it could be greeted.
+            Protocol::Greeting(_) | Protocol::Over => self.end(),
+        }
+        false
     }
 
     /// Nothing more will come.
@@ -185,14 +208,7 @@ impl Carrier {
     /// The peer has taken a request back; who does so without end is told to stop.
     pub(crate) fn has_reset(&mut self) {
         self.figures.resets.add(1);
-        match (self.patience.checked_sub(1), &mut self.protocol) {
-            (Some(patience), _) => self.patience = patience,
-            (None, Protocol::Open(connection)) => {
-                connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-                self.is_sent_away = true;
-            }
-            (None, _) => {}
-        }
+        self.bears(1);
     }
 
     /// Forgets requests that were taken back before anybody was told of them. Whether there were

@@ -15,7 +15,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 /// The first bytes of a connection that speaks HTTP/2 (RFC 9113, section 3.4).
-const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The handler does what there is to do so often in one call.
 const IDLE_ROUNDS: usize = 4;
 /// Carriers whose time is over are seen to so many at a time: to close one takes the system a

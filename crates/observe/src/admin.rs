@@ -7,6 +7,7 @@
 //! machine (DNS rebinding). Such a request has that name in `Host`, so names that are not known are
 //! refused.
 
+use crate::costly::Costly;
 #[cfg(feature = "tls")]
 use crate::no_tls::NoTls;
 use crate::process;
@@ -271,6 +272,7 @@ fn maker<O: Observed>(
         observed: Arc::new(observed),
         names: Arc::new(names),
         looks_at: Time::ZERO,
+        costly: Costly::default(),
     };
     move |_| {
         let limits = ClientLimits {
@@ -290,6 +292,7 @@ struct Teller<O> {
     observed: Arc<O>,
     names: Arc<Names>,
     looks_at: Time,
+    costly: Costly<Told>,
 }
 
 impl<O> Clone for Teller<O> {
@@ -298,25 +301,26 @@ impl<O> Clone for Teller<O> {
             observed: Arc::clone(&self.observed),
             names: Arc::clone(&self.names),
             looks_at: self.looks_at,
+            costly: Costly::default(),
         }
     }
 }
 
 impl<O: Observed> Teller<O> {
-    fn respond(&self, host: &[u8], method: Method, path: &[u8]) -> Told {
+    fn respond(&mut self, host: &[u8], method: Method, path: &[u8]) -> Cow<'_, Told> {
         let Names { names, setting } = &*self.names;
         if !is_known(host, names) {
             let why = format!(
                 "Host is no address, not localhost, and not in {setting}: ask by an address, or \
                  add the name there\n"
             );
-            return Told::text(421, why);
+            return Cow::Owned(Told::text(421, why));
         }
         if !matches!(method, Method::Get | Method::Head) {
-            return Told::text(405, "GET or HEAD\n");
+            return Cow::Owned(Told::text(405, "GET or HEAD\n"));
         }
-        let unknown = || Told::text(404, format!("{}\n", O::PATHS));
-        self.observed.tell(path).unwrap_or_else(unknown)
+        let told = self.costly.tell(path, || self.observed.tell(path));
+        told.unwrap_or_else(|| Cow::Owned(Told::text(404, format!("{}\n", O::PATHS))))
     }
 }
 

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+mod costly;
 pub mod dashboard;
 mod families;
 mod figures;

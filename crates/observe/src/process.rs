@@ -27,7 +27,16 @@ pub(crate) fn began() -> Began {
 
 /// The time that all its threads together had a processor, since it began.
 pub fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time_of(ClockId::ProcessCPUTime)
+}
+
+/// The time that this thread had a processor.
+pub(crate) fn thread_time() -> Duration {
+    time_of(ClockId::ThreadCPUTime)
+}
+
+fn time_of(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
     let (seconds, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
     Duration::from_secs(seconds) + Duration::from_nanos(nanos)
 }

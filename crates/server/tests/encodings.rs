@@ -10,8 +10,12 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 const PLAIN: &[u8] = b"body { color: black } p { color: black }";
-/// What it says behind its first two bytes is of no interest to a server.
-const ENCODED: &[u8] = b"\x1f\x8bgzip, as it were";
+/// What it says between its first two bytes and the length of the plain text is of no interest to a
+/// server.
+const ENCODED: &[u8] = b"\x1f\x8bgzip, for us\x28\0\0\0";
+const _: () = assert!(PLAIN.len() == 0x28);
+/// As if it were of another text.
+const OTHER: &[u8] = b"\x1f\x8bgzip, for us\x29\0\0\0";
 
 /// A file in memory that is read as if it were on a disk.
 #[derive(Debug)]
@@ -53,6 +57,10 @@ fn serve(streams: bool) -> Handle {
         file("alone.css", PLAIN, 1_000_000_000_000),
         file("copied.css", PLAIN, 1_000_000_000_000),
         file("copied.css.gz", PLAIN, 1_000_000_000_000),
+        file("other.css", PLAIN, 1_000_000_000_000),
+        file("other.css.gz", OTHER, 1_000_000_000_000),
+        file("cut.css", PLAIN, 1_000_000_000_000),
+        file("cut.css.gz", &ENCODED[..3], 1_000_000_000_000),
     ];
     let service = service_of(PAGES, SERVICE);
     let options = options_of(&service);
@@ -226,6 +234,8 @@ fn what_is_older_or_no_gzip_or_alone_is_sent_for_itself() {
             ("/static/old.css", PLAIN),
             ("/static/alone.css", PLAIN),
             ("/static/copied.css", PLAIN),
+            ("/static/other.css", PLAIN),
+            ("/static/cut.css", PLAIN),
             ("/static/a.css.gz", ENCODED),
             ("/file?name=old.css.gz", ENCODED),
         ] {

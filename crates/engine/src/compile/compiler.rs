@@ -219,9 +219,10 @@ impl<'r, 'a> Compiler<'r, 'a> {
             return Err(self.refused_for_size(place));
         }
         if self.depth >= DEPTH_MAX {
-            let hint = "each use of another template or macro is a level, and so is what stands \
-                        behind a `break` or `continue`: leave some out";
-            return Err(self.error(place, "templates and macros nest too deep here", hint));
+            let hint = "each use of another template or macro is a level, and so is each operator \
+                        or filter on what another gives, and what stands behind a `break` or \
+                        `continue`: leave some out";
+            return Err(self.error(place, "it nests too deep here", hint));
         }
         self.depth += 1;
         let around = self.stage.stands_at(place);

@@ -192,9 +192,9 @@ impl Played {
             cohort,
             token,
         };
-        node.submit(work).expect("it is idle");
+        Executor::submit(&mut node, work).expect("it is idle");
         let mut done = Vec::new();
-        node.poll(&mut done);
+        Executor::poll(&mut node, &mut done);
         let work = done.pop().expect("it was run");
         let mut bytes = Vec::new();
         let put = |to: &mut Bounded<'_>| outcome::put(work.program(), &work.cohort, to);

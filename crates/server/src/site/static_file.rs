@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What gzip begins with (RFC 1952, section 2.3.1).
+/// What gzip begins with; it ends with the length of its text, by 2^32 (RFC 1952, section 2.3.1).
 const GZIP_START: [u8; 2] = [0x1f, 0x8b];
 
 /// Bytes of a file from which it is told whether it is in an encoding.
@@ -101,22 +101,51 @@ impl Content {
         }
     }
 
-    /// Whether it can be read and begins as files in this encoding do.
-    pub(super) fn begins_as(&self, encoding: Encoding) -> bool {
-        let is = |start: &[u8], length: u64| match encoding {
+    /// Whether it can be read and looks as if it were `plain` in this encoding, by its begin, and,
+    /// in gzip, by the length that stands at its end: one that is cut off or of another text seldom
+    /// has the right one there.
+    pub(super) fn looks_like(&self, encoding: Encoding, plain: &Content) -> bool {
+        let length = self.length();
+        let mut read = [0; START_BYTES];
+        let start = &mut read[..length.min(START_BYTES as u64) as usize];
+        if !self.read(0, start) {
+            return false;
+        }
+        match encoding {
             Encoding::Identity => true,
-            Encoding::Gzip => start.starts_with(&GZIP_START),
+            Encoding::Gzip => {
+                let mut end = [0; 4];
+                start.starts_with(&GZIP_START)
+                    && (length.checked_sub(end.len() as u64))
+                        .is_some_and(|at| self.read(at, &mut end))
+                    && u32::from_le_bytes(end) == plain.length() as u32
+            }
             Encoding::Brotli => {
                 precompressed::begins_as_brotli(start, start.len() as u64 == length)
             }
-        };
+        }
+    }
+
+    fn length(&self) -> u64 {
         match self {
-            Content::Kept(bytes) => is(&bytes[..bytes.len().min(START_BYTES)], bytes.len() as u64),
-            Content::Streamed(file) => {
-                let mut read = [0; START_BYTES];
-                let start = &mut read[..file.length.min(START_BYTES as u64) as usize];
-                file.source.read(0, start).is_ok() && is(start, file.length)
+            Content::Kept(bytes) => bytes.len() as u64,
+            Content::Streamed(file) => file.length,
+        }
+    }
+
+    /// Reads what lies at this place. Whether it could be read.
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        match self {
+            Content::Kept(bytes) => {
+                let found = bytes
+                    .get(at as usize..)
+                    .and_then(|rest| rest.get(..into.len()));
+                found.is_some_and(|found| {
+                    into.copy_from_slice(found);
+                    true
+                })
             }
+            Content::Streamed(file) => file.source.read(at, into).is_ok(),
         }
     }
 }

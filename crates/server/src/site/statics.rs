@@ -88,7 +88,11 @@ impl Statics {
                 let beside = &self.entries[beside as usize];
                 if beside.plain.modified < entry.plain.modified {
                     older.push((beside.path.clone(), entry.path.clone()));
-                } else if !beside.plain.content.begins_as(encoding) {
+                } else if !beside
+                    .plain
+                    .content
+                    .looks_like(encoding, &entry.plain.content)
+                {
                     others.push((beside.path.clone(), entry.path.clone()));
                 } else {
                     let encoded = beside.plain.clone().encoded(encoding);
