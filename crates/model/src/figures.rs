@@ -5,9 +5,8 @@ use rhythm_cohort::{LaunchReason, Policy};
 use serde::Serialize;
 use std::time::Duration;
 
-/// By so much of the time that goes by waiting may grow, and workers keep up: chance does more in
-/// short simulations.
-const GROWTH_MAX: f64 = 0.02;
+/// So many standard deviations of the work that arrives waiting may grow by, and workers keep up.
+const DEVIATIONS_MAX: f64 = 1.5;
 
 /// What came of a simulation. Times are in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -140,7 +139,8 @@ impl Seen {
         self.last = self.last.max(now);
     }
 
-    /// Whether requests of the end waited no longer than those of the beginning, or hardly.
+    /// Whether requests of the end waited no longer than those of the beginning, or by no more than
+    /// is chance.
     fn keeps_up(&self, settings: &Settings) -> bool {
         let (Some(early), Some(late)) = (self.early.mean(), self.late.mean()) else {
             return true;
@@ -155,7 +155,11 @@ impl Seen {
             backend.calls as f64 * backend.latency.as_secs_f64()
         });
         let by_chance = window.as_secs_f64() + away;
-        late - early <= by_chance + GROWTH_MAX * self.duration.as_secs_f64()
+        // Of requests that arrive at random, n take a worker's time give or take 1 / sqrt(n) of it:
+        // by so much waiting grows where they come just as fast as they are answered.
+        let requests = self.waited.len() as f64 / settings.workers as f64;
+        let deviation = self.duration.as_secs_f64() / requests.max(1.0).sqrt();
+        late - early <= by_chance + DEVIATIONS_MAX * deviation
     }
 
     pub(crate) fn figures(self, settings: &Settings) -> Figures {

@@ -150,6 +150,26 @@ fn what_is_too_much_is_answered_as_fast_as_it_goes() {
     assert!(!figures.keeps_up);
 }
 
+/// A little less than a core can do is kept up with, and a little more is not, in as many requests
+/// as `rhythm model` has by default.
+#[test]
+fn a_percent_too_much_is_told() {
+    for seed in 0..20 {
+        let keeps_up = |load: f64| {
+            let mut settings = settings();
+            settings.formation.lanes_max = 1;
+            settings.formation.policy = Policy::WorkConserving;
+            settings.costs.answer = Duration::from_micros(100);
+            settings.rate = load * 10_000.0;
+            settings.duration = Duration::from_secs_f64(200e3 / settings.rate);
+            settings.seed = seed;
+            run(&settings).keeps_up
+        };
+        assert!(keeps_up(0.99), "seed {seed}");
+        assert!(!keeps_up(1.01), "seed {seed}");
+    }
+}
+
 /// Answers that are still to come when the last request has arrived are no sign of too much.
 #[test]
 fn a_slow_backend_is_no_lack_of_workers() {

@@ -10,7 +10,7 @@
 use super::options::{AttackError, AttackOptions};
 use super::priority::go_first;
 use super::report::{Felt, Waits};
-use crate::load::{AnswerReader, latency_histogram};
+use crate::load::{AnswerReader, BODY_MAX, latency_histogram};
 use hdrhistogram::Histogram;
 use rustix::thread::set_current_timer_slack;
 use std::io::{self, Read, Write};
@@ -212,7 +212,7 @@ impl Client {
             server,
             request: format!("GET {target} HTTP/1.1\r\nHost: {server}\r\n\r\n").into_bytes(),
             stream: Some(connect(server)?),
-            reader: AnswerReader::default(),
+            reader: AnswerReader::new(BODY_MAX),
             buffer: vec![0; READ_BYTES],
         })
     }

@@ -1,6 +1,6 @@
 //! Pages, fetched one by one before anything is measured.
 
-use crate::load::AnswerReader;
+use crate::load::{AnswerReader, BODY_MAX};
 use rhythm_net::Codec;
 use rhythm_net::tls::{Begins, Connector, TlsCodec, Trusted};
 use rhythm_protocol::http::head::Known;
@@ -46,7 +46,7 @@ impl Fetcher {
             socket,
             codec: None,
             plain: Vec::new(),
-            reader: AnswerReader::default(),
+            reader: AnswerReader::new(BODY_MAX),
         };
         if let Some(path) = trusted {
             fetcher.codec = Some(greeting(address, path)?);

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-/// The CPU time of a process and of all that it has started, of those that are there now.
+/// The CPU time of a process and of all that it has started, but those that have ended and whose
+/// parent did not wait for them.
 pub(super) fn tree_time(root: u32) -> Duration {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -29,9 +30,7 @@ pub(super) fn tree_time(root: u32) -> Duration {
 
 /// The parent in a line of proc_pid_stat(5).
 fn parent(stat: &str) -> Option<u32> {
-    // Behind its name, which may have anything in it, stand its state and its parent.
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(1)?.parse().ok()
+    cpu::fields(stat)?.nth(1)?.parse().ok()
 }
 
 /// How long each of these processors has run anything, in ticks of which a second has 100, by
@@ -55,7 +54,8 @@ fn busy_of(stat: &str, number: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
 
     #[test]
     fn lines_of_proc_are_read() {
@@ -66,6 +66,24 @@ mod tests {
             [0, 1, 2].map(|cpu| busy_of(stat, cpu)),
             [Some(15), Some(1), None]
         );
+    }
+
+    #[test]
+    fn what_a_process_started_counts_when_it_has_ended() {
+        let script = "sh -c 'i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done'; echo; read line";
+        let mut shell = Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("there is sh");
+        let mut line = String::new();
+        let said = BufReader::new(shell.stdout.take().expect("it has one")).read_line(&mut line);
+        let took = tree_time(shell.id());
+        let _ = shell.kill();
+        let _ = shell.wait();
+        said.expect("it says so when the other has ended");
+        assert!(took > Duration::from_millis(50), "{took:?}");
     }
 
     #[test]

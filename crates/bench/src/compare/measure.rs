@@ -117,7 +117,8 @@ impl Measurer<'_> {
             server: server.name.clone(),
             said: "it could not be looked at".to_owned(),
         })?;
-        Ok(figures(&report, &looks))
+        let is_shared = self.processors.is_some_and(|[server, load]| server == load);
+        Ok(figures(&report, &looks, is_shared))
     }
 
     fn again(&self, number: usize, page: &Page, server: &Running) -> Again {
@@ -158,7 +159,7 @@ fn own_time() -> Duration {
 }
 
 /// A run's figures, from what was counted at its begin and end.
-fn figures(report: &Report, [begin, end]: &[Look; 2]) -> Run {
+fn figures(report: &Report, [begin, end]: &[Look; 2], is_shared: bool) -> Run {
     let seconds = (end.at - begin.at).as_secs_f64();
     let answers = (end.answers - begin.answers).max(1) as f64;
     let took = |of: fn(&Look) -> Duration| of(end).saturating_sub(of(begin)).as_secs_f64();
@@ -187,6 +188,7 @@ fn figures(report: &Report, [begin, end]: &[Look; 2]) -> Run {
         server_share: (server + database.unwrap_or(0.0) + took(|look| look.beside)) / seconds,
         load_share: took(|look| look.load) / seconds,
         busy,
+        is_shared,
         errors: report.invalid + report.errors.values().sum::<u64>(),
         wrong,
     }
@@ -248,7 +250,7 @@ mod tests {
             servers: &mut [running("first", address, "right")],
             database: None,
             beside: None,
-            processors: None,
+            processors: Some([0, 0]),
             certificate: None,
         };
         let point = measurer.point(0, 1, &mut |_| ()).expect("it is measured");
@@ -259,6 +261,10 @@ mod tests {
         assert!(measured.errors > 0 && measured.requests_per_s.median > 0.0);
         let run = &measured.runs[0];
         assert!(run.load_share > 0.0 && run.load_share < 3.0, "{run:?}");
+        // One processor: what is not its own load is not others' by that.
+        let busy = run.busy.map_or(0.0, |busy| busy[0]);
+        let others = (busy - (run.server_share + run.load_share)).clamp(0.0, 1.0);
+        assert!(run.is_shared && measured.others == Some(others), "{run:?}");
         let wrong = "/: line 1 (empty ones not counted): `wrong` instead of `right`";
         assert_eq!(measured.wrong[..], [wrong.to_owned()]);
         assert_eq!(point.bytes, 5);

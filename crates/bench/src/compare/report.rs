@@ -125,7 +125,7 @@ pub struct Measured {
     /// the load could ask for.
     pub is_of_load: bool,
     /// The share of the server's and of the load's processor that others took: the larger of the
-    /// two, where the system tells.
+    /// two, where the system tells, and there are two.
     pub others: Option<f64>,
     /// What it is from.
     pub runs: Vec<Run>,
@@ -151,6 +151,8 @@ pub struct Run {
     /// The shares of the server's and of the load's processor that anything took, where the system
     /// tells.
     pub busy: Option<[f64; 2]>,
+    /// Whether that is one processor, for both.
+    pub is_shared: bool,
     /// Answers that were wrong or did not come.
     pub errors: u64,
     /// What was wrong with some of them.
@@ -194,6 +196,16 @@ impl Spread {
     }
 }
 
+impl Run {
+    /// The shares of the server's and of the load's processor that were not others'.
+    fn ours(&self) -> [f64; 2] {
+        match self.is_shared {
+            true => [self.server_share + self.load_share; 2],
+            false => [self.server_share, self.load_share],
+        }
+    }
+}
+
 impl Measured {
     /// A server's runs, put together.
     pub(super) fn of(server: &str, runs: Vec<Run>) -> Measured {
@@ -208,10 +220,7 @@ impl Measured {
             (false, 0) => median(&|run| run.server_share) >= FULL,
             (false, _) => median(&|run| run.load_share) >= FULL,
         };
-        let of_others = [
-            median(&|run| busy(run, 0) - run.server_share),
-            median(&|run| busy(run, 1) - run.load_share),
-        ];
+        let of_others = [0, 1].map(|at| median(&|run| busy(run, at) - run.ours()[at]));
         // A run without an answer has a rate, and nothing else.
         let answered = || runs.iter().filter(|run| run.requests_per_s > 0.0);
         let spread_of_answers = |of: &dyn Fn(&Run) -> f64| Spread::of(answered().map(of));
@@ -391,6 +400,15 @@ pub(super) mod tests {
         runs.iter_mut().for_each(|run| run.load_share = 0.25);
         let measured = Measured::of("limit", runs);
         assert!(!measured.is_of_load && measured.others == Some(0.75));
+        // What the load takes of a processor that is the server's, too, is no others'; and it is
+        // the server that fills it as well.
+        let mut runs = report.cases[0].points[0].servers[0].runs.clone();
+        for run in &mut runs {
+            (run.is_shared, run.busy) = (true, Some([1.0, 1.0]));
+            (run.server_share, run.load_share) = (0.25, 0.5);
+        }
+        let measured = Measured::of("rhythm", runs);
+        assert!(!measured.is_of_load && measured.others == Some(0.25));
         // Where the system does not tell how busy processors are, it is known of what is ours.
         let mut runs = report.cases[0].points[0].servers[1].runs.clone();
         runs.iter_mut().for_each(|run| run.busy = None);

@@ -5,6 +5,7 @@ mod right;
 
 pub(crate) use right::Right;
 
+use super::reader::BODY_MAX;
 use super::rng::Rng;
 use super::walk::{Answer, Fault, Kind, Next, PageShare, Walk, Workload};
 use rhythm_net::Time;
@@ -125,6 +126,7 @@ impl Repeated {
 
 impl Walk for Repeated {
     const INFLATES: bool = false;
+    const BODY_MAX: usize = BODY_MAX;
 
     type Ask = usize;
     type Visit = ();

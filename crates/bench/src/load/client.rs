@@ -71,7 +71,7 @@ impl<W: Walk> Client<W> {
             connection: None,
             is_connected: false,
             is_used: false,
-            reader: Some(Box::default()),
+            reader: Some(Box::new(AnswerReader::new(W::BODY_MAX))),
             request: Vec::new(),
             out: Outgoing::keeping(OUT_KEPT),
             pending: VecDeque::new(),

@@ -15,7 +15,9 @@
 //! once. In *open loop* (a rate of arrivals) users come whether or not the server keeps up, and
 //! latency is measured from when a request was due, so that a server that stalls is charged for all
 //! it kept waiting (no coordinated omission): answers that come after the measurement count, too,
-//! and users who found no session free until its end as having waited until then.
+//! and users who found no session free until its end as having waited until then. In both loops a
+//! page that never comes (a time-out, a connection that is gone) counts as long as it was waited
+//! for, and is not good, however short that was.
 
 mod again;
 mod banking;
@@ -35,7 +37,7 @@ pub use banking::{Banking, Page};
 pub(crate) use banking::{Expected, Visit};
 pub use bookstore::{Bookstore, Mix};
 pub use options::{LoadOptions, RATES};
-pub(crate) use reader::{AnswerReader, inflate};
+pub(crate) use reader::{AnswerReader, BODY_MAX, inflate};
 pub use report::{Failure, FileReport, Latency, PageReport, Quality, Report};
 pub(crate) use report::{Micros, entry, latency_histogram, nanos};
 pub(crate) use rng::Rng;

@@ -4,7 +4,7 @@ mod text;
 
 pub(crate) use text::Micros;
 
-use super::walk::PageShare;
+use super::walk::{Kind, PageShare};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -48,7 +48,8 @@ pub struct Report {
     pub requests_per_s: f64,
     /// Bytes received, heads included.
     pub bytes: u64,
-    /// Latency of all pages, with the waits of users who were never served.
+    /// Latency of all pages, with the waits of users who were never served, and of those whose page
+    /// never came, until it was given up.
     pub latency: Latency,
     /// Each page, in the order of the workload's table.
     pub by_page: Vec<PageReport>,
@@ -94,7 +95,8 @@ pub struct PageReport {
     pub mix: f64,
     /// Average bytes of an answer's content.
     pub bytes: u64,
-    /// From the request (in open loop: from when it was due) to the last byte.
+    /// From the request (in open loop: from when it was due) to the last byte, or to when it was
+    /// given up.
     pub latency: Latency,
 }
 
@@ -115,7 +117,8 @@ pub struct Latency {
     pub max: f64,
 }
 
-/// SPECweb's quality of service for Banking.
+/// SPECweb's quality of service for Banking, of all pages that were asked for (in open loop: due):
+/// one that never came, or with a wrong status, is neither good nor tolerable.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Quality {
     /// Pages within 2 s, in percent; 95 are needed.
@@ -196,8 +199,13 @@ struct PageCounts {
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
     pages: Vec<PageCounts>,
-    /// How long users had waited at the end who were never served.
+    /// How long they had waited who were never served, or whose way to a page ended before it.
     unserved: Histogram<u64>,
+    /// How long pages had been waited for that never came: part of the pages' latencies.
+    unanswered: Histogram<u64>,
+    never_served: u64,
+    /// Pages whose answer is none; how fast that came is no latency of a page.
+    refused: u64,
     pub(crate) requests: u64,
     pub(crate) bytes: u64,
     pub(crate) files: FileReport,
@@ -225,7 +233,10 @@ impl Counts {
                 };
                 pages
             ],
-            unserved: latency,
+            unserved: latency.clone(),
+            unanswered: latency,
+            never_served: 0,
+            refused: 0,
             requests: 0,
             bytes: 0,
             files: FileReport::default(),
@@ -250,7 +261,26 @@ impl Counts {
 
     /// A user was due so long before the end, and no session was free.
     pub(crate) fn never_served(&mut self, waited: Duration) {
+        self.never_served += 1;
         self.unserved.saturating_record(nanos(waited));
+    }
+
+    /// A request was given up after so long.
+    pub(crate) fn never_answered(&mut self, kind: Kind, waited: Duration) {
+        let waited = nanos(waited);
+        match kind {
+            Kind::Page(page) => {
+                self.pages[page].latency.saturating_record(waited);
+                self.unanswered.saturating_record(waited);
+            }
+            Kind::Step => self.unserved.saturating_record(waited),
+            Kind::File | Kind::Refusal | Kind::SignOut => {}
+        }
+    }
+
+    /// What came in place of a page, or on the way to one, is no answer.
+    pub(crate) fn refused(&mut self, kind: Kind) {
+        self.refused += u64::from(matches!(kind, Kind::Page(_) | Kind::Step));
     }
 
     pub(crate) fn error(&mut self, kind: &str) {
@@ -286,8 +316,14 @@ impl Counts {
                 .add(&more.latency)
                 .expect("all have the same bounds");
         }
-        let unserved = self.unserved.add(&other.unserved);
-        unserved.expect("all have the same bounds");
+        for (waits, more) in [
+            (&mut self.unserved, &other.unserved),
+            (&mut self.unanswered, &other.unanswered),
+        ] {
+            waits.add(more).expect("all have the same bounds");
+        }
+        self.never_served += other.never_served;
+        self.refused += other.refused;
         self.requests += other.requests;
         self.bytes += other.bytes;
         self.files.whole += other.files.whole;
@@ -318,9 +354,13 @@ impl Counts {
         for page in &self.pages {
             all.add(&page.latency).expect("all have the same bounds");
         }
-        // Who was never served has waited for a page, too.
-        let of_all = |count: u64| 100.0 * count as f64 / all.len().max(1) as f64;
-        let within = |bound: Duration| of_all(all.count_between(0, nanos(bound)));
+        // What was waited for in vain was asked for, and never came in time.
+        let asked = all.len() + self.refused;
+        let within = |bound: Duration| {
+            let waits = |of: &Histogram<u64>| of.count_between(0, nanos(bound));
+            let came = waits(&all) - waits(&self.unserved) - waits(&self.unanswered);
+            100.0 * came as f64 / asked.max(1) as f64
+        };
         let (good, tolerable) = (within(GOOD), within(TOLERABLE));
         let by_page: Vec<PageReport> = (shares.iter())
             .zip(&self.pages)
@@ -359,7 +399,7 @@ impl Counts {
             },
             files: self.files,
             visits: self.visits,
-            never_served: self.unserved.len(),
+            never_served: self.never_served,
             refusals: self.refusals,
             sign_outs: self.sign_outs,
             connections: self.connections,
@@ -442,11 +482,29 @@ mod tests {
         let report = all.report(Duration::from_secs(2), &PAGES, true);
         assert_eq!((report.pages, report.never_served), (90, 10));
         assert!((report.latency.max - 3e6).abs() < 1e4);
-        assert_eq!(
-            (report.quality.good, report.quality.tolerable),
-            (90.0, 100.0)
-        );
+        let quality = report.quality;
+        assert_eq!((quality.good, quality.tolerable), (90.0, 90.0));
         assert!(report.to_string().contains("10 users found no session"));
+    }
+
+    #[test]
+    fn what_never_came_is_no_good_page_however_soon_it_was_given_up() {
+        let mut all = counts(LOGIN, 90, Duration::from_millis(1));
+        let mut more = Counts::new(2);
+        (0..4).for_each(|_| more.never_answered(Kind::Page(LOGOUT), Duration::from_millis(20)));
+        more.never_answered(Kind::Step, Duration::from_millis(30));
+        more.never_answered(Kind::File, Duration::from_secs(3));
+        (0..5).for_each(|_| more.refused(Kind::Page(LOGOUT)));
+        more.refused(Kind::Refusal);
+        all.add(more);
+        let report = all.report(Duration::from_secs(2), &PAGES, true);
+        assert_eq!((report.pages, report.never_served), (90, 0));
+        let quality = report.quality;
+        assert_eq!((quality.good, quality.tolerable), (90.0, 90.0));
+        assert!(!quality.reached);
+        let logout = report.by_page[LOGOUT].latency;
+        assert!((logout.p50 - 20e3).abs() < 100.0, "{logout:?}");
+        assert!((report.latency.max - 30e3).abs() < 100.0, "{report}");
     }
 
     #[test]

@@ -76,6 +76,8 @@ pub(crate) struct Next<A> {
 pub(crate) trait Walk: 'static {
     /// Whether answers are judged inflated, where they come compressed; else as they come.
     const INFLATES: bool = true;
+    /// Most bytes of an answer's content: many times as much as pages and their files have.
+    const BODY_MAX: usize = 1024 * 1024;
 
     /// What is asked of the server.
     type Ask: Copy + fmt::Debug;

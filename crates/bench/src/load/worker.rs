@@ -169,9 +169,9 @@ impl<W: Walk> Worker<W> {
             self.next_arrival += self.rng.exponential(mean);
         }
         // Whoever did not finish in time got no answer.
-        let pending = self.clients.iter().map(|client| client.pending.len());
-        let unanswered: usize = pending.sum();
-        (0..unanswered).for_each(|_| self.error("no answer before the end"));
+        for index in 0..self.clients.len() {
+            self.unanswered(index, "no answer before the end");
+        }
         let counts = std::mem::replace(&mut self.counts, Counts::new(self.setup.pages));
         // Nobody listens where the run was given up.
         let _ = self.results.send(counts);
@@ -273,21 +273,35 @@ impl<W: Walk> Worker<W> {
 
     /// Something went wrong: the visit ends, and another begins after a pause.
     fn give_up(&mut self, port: &mut dyn Port, index: usize, reason: &str) {
+        match self.clients[index].pending.is_empty() {
+            true => self.error(reason),
+            false => self.unanswered(index, reason),
+        }
         let client = &mut self.clients[index];
-        let requests = client.pending.len().max(1);
-        self.spare
-            .extend(client.pending.drain(..).map(|pending| pending.expected));
         client.queue.clear();
         self.walk.given_up(&mut client.visit);
         if let Some(connection) = self.disconnected(index) {
             port.abort(connection);
         }
-        (0..requests).for_each(|_| self.error(reason));
         if self.is_stopping {
             self.finish(port, index);
         } else if !matches!(self.clients[index].phase, Phase::Idle) {
             // Where nobody is, nobody leaves: the session is among the idle ones already.
             self.wait(index, None, monotonic() + PAUSE);
+        }
+    }
+
+    /// No answer comes any more to what a session has under way. What was due in the measurement
+    /// was waited for until now at least.
+    fn unanswered(&mut self, index: usize, reason: &str) {
+        let now = monotonic();
+        while let Some(pending) = self.clients[index].pending.pop_front() {
+            self.error(reason);
+            if self.is_measuring(pending.started) {
+                let kind = self.walk.kind(pending.ask);
+                (self.counts).never_answered(kind, now.since(pending.started));
+            }
+            self.spare.push(pending.expected);
         }
     }
 

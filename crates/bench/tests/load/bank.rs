@@ -35,6 +35,8 @@ pub(crate) enum Flaw {
     Unavailable,
     ClosesAlways,
     Hangs,
+    /// A page has chunks without end.
+    Endless,
     /// Each page takes 700 ms.
     Slow,
     Restarts,
@@ -105,6 +107,9 @@ pub(crate) fn serve(stream: TcpStream, state: &State, flaw: Flaw) -> Option<()> 
         reader.read_exact(&mut content).ok()?;
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         let form = String::from_utf8(content).unwrap() + query;
+        if flaw == Flaw::Endless && path == "/bank/bill_pay.php" {
+            return endless(&mut stream);
+        }
         let (status, extra, body) = answer(state, flaw, &method, path, &form, &headers);
         if flaw == Flaw::Restarts && state.is_over(life) {
             return None;
@@ -127,6 +132,16 @@ pub(crate) fn serve(stream: TcpStream, state: &State, flaw: Flaw) -> Option<()> 
         if flaw == Flaw::ClosesAlways {
             return None;
         }
+    }
+}
+
+/// Sends a page until the client has had enough.
+fn endless(stream: &mut TcpStream) -> Option<()> {
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    stream.write_all(head.as_bytes()).ok()?;
+    let chunk = format!("1000\r\n{}\r\n", "x".repeat(0x1000));
+    loop {
+        stream.write_all(chunk.as_bytes()).ok()?;
     }
 }
 

@@ -140,6 +140,23 @@ fn a_server_that_fails_or_hangs_is_reported_and_does_not_stop_the_run() {
         },
     );
     assert!(report.errors["timeout"] > 0, "{report}");
+    // Users wait for those pages, too, as long as they do.
+    let hung = &report.by_page[Page::BillPay as usize];
+    assert!(hung.count == 0 && hung.latency.p50 > 300_000.0, "{report}");
+    assert!(report.latency.max > 300_000.0, "{report}");
+    assert!(!report.quality.reached, "{report}");
+}
+
+#[test]
+fn a_page_without_end_is_an_error_that_names_the_bound() {
+    let options = LoadOptions {
+        duration: Duration::from_millis(500),
+        ..brief()
+    };
+    let report = load(Flaw::Endless, options);
+    let is_told = |kind: &String| kind.contains("more than 1048576 bytes");
+    assert!(report.errors.keys().any(is_told), "{report}");
+    assert!(report.pages > 0 && !report.quality.reached, "{report}");
 }
 
 #[test]

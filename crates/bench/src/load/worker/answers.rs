@@ -1,7 +1,6 @@
 //! What a worker does with the answers that arrive.
 
 use super::super::client::{Awaited, Client};
-use super::super::reader::AnswerReader;
 use super::super::walk::{Answer, Fault, Kind, Walk, clip};
 use super::{PAUSE, Worker};
 use rhythm_net::Port;
@@ -76,7 +75,7 @@ impl<W: Walk> Worker<W> {
                 stored
             };
         } else {
-            reader = Box::new(AnswerReader::default());
+            reader.clear();
         }
         self.clients[index].reader = Some(reader);
         match fault {
@@ -114,7 +113,7 @@ impl<W: Walk> Worker<W> {
         let is_right = verdict.is_ok();
         match verdict {
             Ok(()) => self.right(index, &pending, answer, measuring),
-            Err(Fault::Error(kind)) => self.error(&kind),
+            Err(Fault::Error(reason)) => self.error(&reason),
             Err(Fault::Invalid {
                 kind,
                 reason,
@@ -133,6 +132,8 @@ impl<W: Walk> Worker<W> {
                 let latency = now.since(pending.started);
                 self.counts.page(page, answer.body.len(), latency);
             }
+        } else if measuring && !is_right {
+            self.counts.refused(kind);
         }
         self.spare.push(pending.expected);
         let client = &mut self.clients[index];
