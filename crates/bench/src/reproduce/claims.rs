@@ -4,7 +4,8 @@ use super::charts::LINE_GBIT_S;
 use super::plan::{DEPTH, Setup};
 use super::report::{KvReport, Measured, Point};
 use super::verdicts::Bound::{AtLeast, AtMost};
-use super::verdicts::{Claim, NOISE, times};
+use super::verdicts::{Claim, Known, times};
+use rhythm_rpo::report::Kind;
 
 /// Microseconds of the poster's server itself, at most.
 const INTERNAL_US: f64 = 6.0;
@@ -15,7 +16,7 @@ const PENALTY: f64 = 1.1;
 
 /// The claims, in the poster's order.
 pub(super) fn of(report: &KvReport) -> Vec<Claim> {
-    let claim = |at, says: String, figure, bound| Claim::new(at, says, figure, bound, NOISE);
+    let claim = |at, says: String, known, bound| Claim::new(at, says, known, bound);
     let mut all = Vec::new();
     let protocols: Vec<&Point> = report
         .of_chart("protocols")
@@ -54,14 +55,14 @@ pub(super) fn of(report: &KvReport) -> Vec<Claim> {
     all.push(claim(
         "section 1",
         "saturates the line for most sizes and mixes: of the line, the median".to_owned(),
-        sizes.get(sizes.len() / 2).copied(),
+        sizes.get(sizes.len() / 2).copied().map(measured),
         AtLeast(0.9),
     ));
     let response = |setup: Setup| {
         let name = setup.name();
         report.responses.iter().find(move |of| of.setup == name)
     };
-    let mean = |setup| response(setup).map(|of| of.latency.mean);
+    let mean = |setup| response(setup).map(|of| measured(of.latency.mean));
     let (udp, alone) = (Setup::Alone { udp: true }, Setup::Alone { udp: false });
     all.push(claim(
         "section 1",
@@ -72,7 +73,7 @@ pub(super) fn of(report: &KvReport) -> Vec<Claim> {
     all.push(claim(
         "picture 3",
         "is at it for 2 to 6 us of an answer's time, over UDP".to_owned(),
-        response(udp).and_then(|of| of.internal_us),
+        response(udp).and_then(|of| of.internal_us).map(measured),
         AtMost(INTERNAL_US),
     ));
     for (acked, waits) in [(false, "for nothing"), (true, "for copies")] {
@@ -86,11 +87,17 @@ pub(super) fn of(report: &KvReport) -> Vec<Claim> {
     all
 }
 
+/// As all of these figures are.
+fn measured(figure: f64) -> Known {
+    Known::new(figure, Kind::Measured)
+}
+
 /// kv's figure in times of memcached's.
-fn beside_memcached(point: &Point, of: fn(&Measured) -> Option<f64>) -> Option<f64> {
+fn beside_memcached(point: &Point, of: fn(&Measured) -> Option<f64>) -> Option<Known> {
     let server = |is_kv: bool| {
         let mut servers = point.servers.iter();
         servers.find(|server| (server.server == "kv") == is_kv)
     };
-    times(server(true).and_then(of), server(false).and_then(of))
+    let rate = |is_kv| server(is_kv).and_then(of).map(measured);
+    times(rate(true), rate(false))
 }

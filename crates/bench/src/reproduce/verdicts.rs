@@ -6,18 +6,72 @@
 
 use super::error::ReproduceError;
 use super::files::read;
-use super::section::{Section, value};
-use rhythm_rpo::report::{Cell, Estimate, Table};
+use super::section::Section;
+use rhythm_rpo::report::{Cell, Estimate, Kind, Row, Table};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::path::Path;
 
 /// What is measured differs from run to run by so many parts of it, on a machine that has other
 /// work, too.
-pub(super) const NOISE: f64 = 0.15;
+const NOISE: f64 = 0.15;
 /// Likewise what is counted, which hardly does.
-pub(super) const COUNTED: f64 = 0.02;
+const COUNTED: f64 = 0.02;
+
+/// A figure of ours, and how well it is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Known {
+    pub(super) figure: f64,
+    /// Half of its confidence interval, as a part of it, where it has one.
+    within: Option<f64>,
+    is_counted: bool,
+}
+
+impl Known {
+    /// That came about so.
+    pub(super) fn new(figure: f64, kind: Kind) -> Known {
+        Known {
+            figure,
+            within: None,
+            is_counted: kind == Kind::Counted,
+        }
+    }
+
+    fn estimated(of: Estimate, kind: Kind) -> Known {
+        Known {
+            within: of.within.map(|within| (within / of.mean).abs()),
+            ..Known::new(of.mean, kind)
+        }
+    }
+
+    /// What follows from others, no better known than they are.
+    pub(super) fn from_all(figure: f64, others: &[Known]) -> Known {
+        Known {
+            figure,
+            within: others.iter().map(|of| of.within).sum(),
+            is_counted: others.iter().all(|of| of.is_counted),
+        }
+    }
+
+    /// So many times as much.
+    pub(super) fn scaled(self, times: f64) -> Known {
+        Known {
+            figure: self.figure * times,
+            ..self
+        }
+    }
+
+    /// To so many parts of it it is known.
+    fn margin(self) -> f64 {
+        match (self.within, self.is_counted) {
+            // Intervals are of the seeds alone.
+            (Some(within), _) => within.max(COUNTED),
+            (None, true) => COUNTED,
+            (None, false) => NOISE,
+        }
+    }
+}
 
 /// What is to be said of a figure beside the paper's, or of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,8 +86,15 @@ pub(super) enum Verdict {
     Holds,
     #[serde(rename = "differs")]
     Differs,
+    /// Ours is of another program or card.
     #[serde(rename = "not comparable")]
     NotComparable,
+    /// Our figure is too near the bound.
+    #[serde(rename = "undecided")]
+    Undecided,
+    /// There is no figure of ours.
+    #[serde(rename = "absent")]
+    Absent,
 }
 
 impl Verdict {
@@ -45,6 +106,18 @@ impl Verdict {
             Verdict::Holds => "holds",
             Verdict::Differs => "differs",
             Verdict::NotComparable => "not comparable",
+            Verdict::Undecided => "undecided",
+            Verdict::Absent => "absent",
+        }
+    }
+
+    /// Whether it says anything of the paper's figure or claim.
+    fn is_decided(self) -> bool {
+        match self {
+            Verdict::Within | Verdict::More | Verdict::Less | Verdict::Holds | Verdict::Differs => {
+                true
+            }
+            Verdict::NotComparable | Verdict::Undecided | Verdict::Absent => false,
         }
     }
 }
@@ -57,8 +130,8 @@ pub(super) enum Bound {
 }
 
 impl Bound {
-    /// By a figure that is known no better than to so many parts of it.
-    fn verdict(self, figure: f64, margin: f64) -> Verdict {
+    fn verdict(self, known: Known) -> Verdict {
+        let (figure, margin) = (known.figure, known.margin());
         let (good, bad) = match self {
             Bound::AtLeast(bound) => (
                 figure >= bound * (1.0 + margin),
@@ -72,8 +145,7 @@ impl Bound {
         match (good, bad) {
             (true, _) => Verdict::Holds,
             (_, true) => Verdict::Differs,
-            // Too near.
-            _ => Verdict::NotComparable,
+            _ => Verdict::Undecided,
         }
     }
 }
@@ -102,22 +174,21 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Of our figure, which is known no better than to so many parts of it.
+    /// Of our figure, if there is one.
     pub(super) fn new(
         at: &'static str,
         says: impl Into<String>,
-        figure: Option<f64>,
+        known: Option<Known>,
         bound: Bound,
-        margin: f64,
     ) -> Claim {
-        let figure = figure.filter(|figure| figure.is_finite());
-        let verdict = figure.map(|figure| bound.verdict(figure, margin));
+        let known = known.filter(|known| known.figure.is_finite());
+        let verdict = known.map(|known| bound.verdict(known));
         Claim {
             at,
             says: says.into(),
             bound: bound.to_string(),
-            figure,
-            verdict: verdict.unwrap_or(Verdict::NotComparable),
+            figure: known.map(|known| known.figure),
+            verdict: verdict.unwrap_or(Verdict::Absent),
         }
     }
 }
@@ -127,44 +198,41 @@ impl Claim {
 pub(super) struct Found<'a>(pub(super) &'a [Section]);
 
 impl<'a> Found<'a> {
-    /// See [`figure`].
-    pub(super) fn at(self, number: &str, row: &str, column: usize) -> Option<f64> {
-        figure(self.0.iter().map(|of| &of.table), number, row, column)
+    /// See [`known`].
+    pub(super) fn at(self, number: &str, row: &str, column: usize) -> Option<Known> {
+        known(self.0.iter().map(|of| &of.table), number, row, column)
     }
 
     /// One row's in times of another's.
-    pub(super) fn ratio(self, number: &str, [one, other]: [&str; 2], column: usize) -> Option<f64> {
+    pub(super) fn ratio(
+        self,
+        number: &str,
+        [one, other]: [&str; 2],
+        column: usize,
+    ) -> Option<Known> {
         times(self.at(number, one, column), self.at(number, other, column))
     }
 
     /// The figures of a column, of the last section of this number that has any.
-    pub(super) fn all(self, number: &str, column: usize) -> Vec<(&'a str, f64)> {
-        let mut sections = self.0.iter().rev();
-        let section = sections.find(|of| of.table.number == number && !of.table.rows.is_empty());
-        let rows = section.iter().flat_map(|of| &of.table.rows);
-        rows.filter_map(|row| Some((row.name.as_str(), value(row.cells.get(column)?)?)))
+    pub(super) fn all(self, number: &str, column: usize) -> Vec<(&'a str, Known)> {
+        let mut tables = self.0.iter().rev().map(|of| &of.table);
+        let table = tables.find(|of| of.number == number && !of.rows.is_empty());
+        let rows = table
+            .iter()
+            .flat_map(|of| of.rows.iter().map(|row| (*of, row)));
+        rows.filter_map(|(of, row)| Some((row.name.as_str(), in_row(of, row, column)?)))
             .collect()
     }
 }
 
 /// Ours of the last table of this number that has it, in the row of this name; where none is
 /// called so alone, in the first whose name it is as far as a comma.
-fn figure<'a>(
+pub(super) fn known<'a>(
     tables: impl DoubleEndedIterator<Item = &'a Table>,
     number: &str,
     row: &str,
     column: usize,
-) -> Option<f64> {
-    estimate(tables, number, row, column).map(|ours| ours.mean)
-}
-
-/// The same, with how well it is known.
-pub(super) fn estimate<'a>(
-    tables: impl DoubleEndedIterator<Item = &'a Table>,
-    number: &str,
-    row: &str,
-    column: usize,
-) -> Option<Estimate> {
+) -> Option<Known> {
     let goes_on = |name: &str| {
         let rest = name.strip_prefix(row);
         rest.is_some_and(|rest| rest.starts_with(','))
@@ -177,17 +245,24 @@ pub(super) fn estimate<'a>(
             let mut rows = table.rows.iter();
             let named = rows.find(|of| of.name == row);
             let row = named.or_else(|| table.rows.iter().find(|of| goes_on(&of.name)))?;
-            match row.cells.get(column)? {
-                Cell::Number { ours, .. } => *ours,
-                Cell::Word { .. } => None,
-            }
+            in_row(table, row, column)
         })
 }
 
+/// Ours in a column of a row, as well known as the column says.
+pub(super) fn in_row(table: &Table, row: &Row, column: usize) -> Option<Known> {
+    match row.cells.get(column)? {
+        Cell::Number { ours, .. } => {
+            Some(Known::estimated((*ours)?, table.columns.get(column)?.kind))
+        }
+        Cell::Word { .. } => None,
+    }
+}
+
 /// How many times the second the first is, where both are there.
-pub(super) fn times(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+pub(super) fn times(one: Option<Known>, other: Option<Known>) -> Option<Known> {
     let (one, other) = one.zip(other)?;
-    (other > 0.0).then_some(one / other)
+    (other.figure > 0.0).then(|| Known::from_all(one.figure / other.figure, &[one, other]))
 }
 
 /// Claims as Markdown, where there are any.
@@ -200,9 +275,10 @@ pub(super) fn write_claims(claims: &[Claim], text: &mut String) {
     let _ = writeln!(
         text,
         "\n## What the paper says, and what is so here\n\nA claim *holds*, or *differs*, where our \
-         figure is beyond its bound by more than runs differ: {} % of what is measured, {} % of \
-         what is counted, the confidence intervals of what is simulated. It is *not comparable* \
-         where the figure is nearer than that, or absent.\n\n| the paper | says | bound | here | \
+         figure is beyond its bound by more than runs differ: {} % of what is measured or follows \
+         from that, {} % of what is counted, the confidence intervals of what is simulated with \
+         several seeds. It is *undecided* where the figure is nearer than that, and *absent* where \
+         there is no figure.\n\n| the paper | says | bound | here | \
          verdict |\n|---|---|---|---|---|",
         percent(NOISE),
         percent(COUNTED)
@@ -271,8 +347,8 @@ impl Verdicts {
         }
     }
 
-    /// What is not as it was in the earlier ones, for people: how many there are, and a line for
-    /// each that is another. What is not comparable, here or there, contradicts nothing.
+    /// What is not as it was in the earlier ones, for people: a line for each that is another, and
+    /// for each that was decided there alone or is here; and how many there are of each.
     #[must_use]
     pub fn since(&self, earlier: &Verdicts) -> Vec<String> {
         let by_figure = |of: &Verdicts| -> BTreeMap<String, Verdict> {
@@ -280,23 +356,31 @@ impl Verdicts {
             all.collect()
         };
         let (before, now) = (by_figure(earlier), by_figure(self));
-        let name = |of: Option<&Verdict>| of.map_or("not there", |verdict| verdict.name());
-        let is_other = |figure: &String| match (before.get(figure), now.get(figure)) {
-            (Some(before), Some(now)) => {
-                let says = |of: &Verdict| *of != Verdict::NotComparable;
-                before != now && says(before) && says(now)
+        let figures: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+        let [mut both, mut turned, mut there, mut here] = [0; 4];
+        let mut lines = Vec::new();
+        for figure in figures {
+            let of = |all: &BTreeMap<String, Verdict>| *all.get(figure).unwrap_or(&Verdict::Absent);
+            let (before, now) = (of(&before), of(&now));
+            match (before.is_decided(), now.is_decided()) {
+                (true, true) => {
+                    both += 1;
+                    turned += usize::from(before != now);
+                }
+                (true, false) => there += 1,
+                (false, true) => here += 1,
+                // What is not comparable, or was, is no news.
+                (false, false) => continue,
             }
-            _ => true,
-        };
-        let figures = before
-            .keys()
-            .chain(now.keys().filter(|of| !before.contains_key(*of)));
-        let changed: Vec<String> = figures
-            .filter(|of| is_other(of))
-            .map(|of| format!("{of}: {}, was {}", name(now.get(of)), name(before.get(of))))
-            .collect();
-        let count = format!("{} verdicts, {} changed", now.len(), changed.len());
-        [vec![count], changed].concat()
+            if before != now {
+                lines.push(format!("{figure}: {}, was {}", now.name(), before.name()));
+            }
+        }
+        lines.push(format!(
+            "{both} decided in both, {turned} turned round, {there} decided only there, {here} \
+             only here"
+        ));
+        lines
     }
 }
 
@@ -304,30 +388,31 @@ impl Verdicts {
 mod tests {
     use super::super::section::{column, ours};
     use super::*;
-    use rhythm_rpo::report::Kind::Measured;
+    use rhythm_rpo::report::Kind::{Computed, Counted, Emulated, Measured, Modeled, Simulated};
 
     fn claim(figure: impl Into<Option<f64>>, bound: Bound) -> Claim {
-        Claim::new("section 1", "more is more", figure.into(), bound, 0.1)
+        let known = figure.into().map(|figure| Known::new(figure, Measured));
+        Claim::new("section 1", "more is more", known, bound)
     }
 
     #[test]
     fn a_claim_is_decided_beyond_its_margin_alone() {
         use Bound::{AtLeast, AtMost};
-        use Verdict::{Differs, Holds, NotComparable};
+        use Verdict::{Absent, Differs, Holds, Undecided};
         for (figure, bound, expected) in [
-            (1.11, AtLeast(1.0), Holds),
-            (1.09, AtLeast(1.0), NotComparable),
-            (0.91, AtLeast(1.0), NotComparable),
-            (0.89, AtLeast(1.0), Differs),
+            (1.16, AtLeast(1.0), Holds),
+            (1.14, AtLeast(1.0), Undecided),
+            (0.86, AtLeast(1.0), Undecided),
+            (0.84, AtLeast(1.0), Differs),
             (-5.0, AtLeast(1.0), Differs),
-            (0.89, AtMost(1.0), Holds),
-            (1.05, AtMost(1.0), NotComparable),
-            (1.11, AtMost(1.0), Differs),
-            (f64::NAN, AtMost(1.0), NotComparable),
+            (0.84, AtMost(1.0), Holds),
+            (1.05, AtMost(1.0), Undecided),
+            (1.16, AtMost(1.0), Differs),
+            (f64::NAN, AtMost(1.0), Absent),
         ] {
             assert_eq!(claim(figure, bound).verdict, expected, "{figure} {bound}");
         }
-        assert_eq!(claim(None, AtLeast(1.0)).verdict, NotComparable);
+        assert_eq!(claim(None, AtLeast(1.0)).verdict, Absent);
         let mut text = String::new();
         write_claims(
             &[claim(2.0, AtLeast(1.0)), claim(None, AtMost(0.5))],
@@ -335,8 +420,48 @@ mod tests {
         );
         assert!(text.ends_with(
             "| section 1 | more is more | at least 1 | 2.00 | holds |\n\
-             | section 1 | more is more | at most 0.5 | - | not comparable |\n"
+             | section 1 | more is more | at most 0.5 | - | absent |\n"
         ));
+    }
+
+    #[test]
+    fn a_figure_is_as_well_known_as_its_column_says() {
+        let kinds = [Counted, Measured, Emulated, Simulated, Modeled, Computed];
+        let columns = kinds.map(|kind| column("a", kind));
+        let mut section = Section::new("Table 1", "x", &columns);
+        section.row("one", kinds.map(|_| ours(1.1)).into());
+        section.row("other", kinds.map(|_| ours(1.0)).into());
+        let sections = [section];
+        let found = Found(&sections);
+        for (at, kind) in kinds.into_iter().enumerate() {
+            let expected = match kind {
+                Counted => Verdict::Holds,
+                _ => Verdict::Undecided,
+            };
+            for known in [
+                found.at("Table 1", "one", at),
+                found.ratio("Table 1", ["one", "other"], at),
+                found.all("Table 1", at).first().map(|(_, known)| *known),
+            ] {
+                let claim = Claim::new("section 1", "x", known, Bound::AtLeast(1.0));
+                assert_eq!(claim.verdict, expected, "{kind}");
+            }
+        }
+        // What follows from both is known no better than what is measured.
+        let both = times(
+            found.at("Table 1", "one", 0),
+            found.at("Table 1", "other", 1),
+        );
+        let margin = |known: Option<Known>| known.map(Known::margin);
+        assert_eq!(margin(both), Some(NOISE));
+        // With intervals these say it, and add up.
+        let simulated = |mean, within| {
+            let within = Some(within);
+            Some(Known::estimated(Estimate { mean, within }, Simulated))
+        };
+        let both = times(simulated(2.0, 0.1), simulated(4.0, 0.4));
+        assert!((margin(both).expect("there are both") - 0.15).abs() < 1e-9);
+        assert_eq!(margin(simulated(1.0, 0.0)), Some(COUNTED));
     }
 
     #[test]
@@ -345,36 +470,61 @@ mod tests {
         for (name, figure) in [("RPO, b = 100", 1.0), ("RPO", 2.0), ("S(0), late", 3.0)] {
             section.row(name, vec![ours(figure)]);
         }
-        let found = |row| figure([&section.table].into_iter(), "I", row, 0);
+        let found = |row| {
+            let known = known([&section.table].into_iter(), "I", row, 0);
+            known.map(|known| known.figure)
+        };
         assert_eq!(found("RPO"), Some(2.0));
         assert_eq!(found("S(0)"), Some(3.0));
         assert_eq!(found("S(1)"), None);
     }
 
     #[test]
-    fn a_claim_that_turns_round_is_told_and_one_too_near_is_not() {
-        let of = |figure| Verdicts::of([], &[claim(figure, Bound::AtLeast(1.0))]);
-        let (holds, near, differs) = (of(2.0), of(1.0), of(0.5));
+    fn a_claim_that_turns_round_is_told_beside_those_that_are_decided_once() {
+        let of = |figure: Option<f64>| Verdicts::of([], &[claim(figure, Bound::AtLeast(1.0))]);
+        let [holds, near, differs] = [2.0, 1.0, 0.5].map(|figure| of(Some(figure)));
         // As it is read again.
         let text = serde_json::to_string(&holds).expect("it is written");
         let holds: Verdicts = serde_json::from_str(&text).expect("it is read");
-        assert_eq!(near.since(&holds), ["1 verdicts, 0 changed"]);
-        assert_eq!(differs.since(&near), ["1 verdicts, 0 changed"]);
-        assert_eq!(
-            differs.since(&holds),
-            [
-                "1 verdicts, 1 changed",
-                "section 1: more is more: differs, was holds"
-            ]
-        );
-        let none = Verdicts::default();
-        assert_eq!(
-            none.since(&holds),
-            [
-                "0 verdicts, 1 changed",
-                "section 1: more is more: not there, was holds"
-            ]
-        );
+        let absent = of(None);
+        // Of reports in which those that were absent or too near were called so, too.
+        let text = r#"[{"figure": "section 1: more is more", "verdict": "not comparable"}]"#;
+        let unlike: Verdicts = serde_json::from_str(text).expect("it is read");
+        for (now, before, line, counts) in [
+            (&holds, &holds, None, [1, 0, 0, 0]),
+            (&differs, &holds, Some("differs, was holds"), [1, 1, 0, 0]),
+            (&near, &holds, Some("undecided, was holds"), [0, 0, 1, 0]),
+            (&absent, &holds, Some("absent, was holds"), [0, 0, 1, 0]),
+            (
+                &Verdicts::default(),
+                &holds,
+                Some("absent, was holds"),
+                [0, 0, 1, 0],
+            ),
+            (
+                &differs,
+                &near,
+                Some("differs, was undecided"),
+                [0, 0, 0, 1],
+            ),
+            (
+                &holds,
+                &unlike,
+                Some("holds, was not comparable"),
+                [0, 0, 0, 1],
+            ),
+            (&near, &absent, None, [0; 4]),
+            (&near, &unlike, None, [0; 4]),
+        ] {
+            let line = line.map(|line| format!("section 1: more is more: {line}"));
+            let [both, turned, there, here] = counts;
+            let last = format!(
+                "{both} decided in both, {turned} turned round, {there} decided only there, \
+                 {here} only here"
+            );
+            let expected: Vec<String> = line.into_iter().chain([last]).collect();
+            assert_eq!(now.since(before), expected);
+        }
     }
 
     #[test]
@@ -391,11 +541,12 @@ mod tests {
             section(&[("layout b, a card", 1.0), ("layout c, a card", 2.0)]),
             section(&[("layout bb", 4.0), ("layout b, another", 3.0)]),
         ];
-        let of = |row| figure(sections.iter().map(|of| &of.table), "Table 3", row, 0);
-        assert_eq!(of("layout b"), Some(3.0));
-        assert_eq!(of("layout c"), Some(2.0));
+        let of = |row| known(sections.iter().map(|of| &of.table), "Table 3", row, 0);
+        let measured = |figure| Some(Known::new(figure, Measured));
+        assert_eq!(of("layout b"), measured(3.0));
+        assert_eq!(of("layout c"), measured(2.0));
         assert_eq!(of("layout"), None);
-        assert_eq!(times(of("layout c"), of("layout b")), Some(2.0 / 3.0));
+        assert_eq!(times(of("layout c"), of("layout b")), measured(2.0 / 3.0));
         assert_eq!(times(of("layout c"), None), None);
     }
 }

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 /// What a report is beside.
 #[derive(Debug, clap::Args)]
 pub(super) struct Against {
-    /// The report of another run (its JSON): which verdicts are others than its is printed
+    /// The report of another run (its JSON): verdicts that are others than its are printed, and how
+    /// many were decided in both, turned round, and decided only there or only here. None of that
+    /// is a failure: the exit status says whether the report was made
     #[arg(long, value_name = "FILE")]
     pub(super) against: Option<PathBuf>,
 }

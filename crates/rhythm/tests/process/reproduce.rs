@@ -257,7 +257,7 @@ fn the_papers_tables_of_rpo_are_simulated() {
         (
             "section IV-B2, Table X: RPO answers S(50) sooner than either setting: R of HT, times \
              RPO's",
-            "not comparable",
+            "undecided",
         ),
     ] {
         let of_claim = verdicts.iter().find(|of| of["figure"] == claim);
@@ -419,7 +419,7 @@ fn the_servers_own_paper_is_made_again_with_a_gpus_report_and_without_valgrind()
     let transpose = "without the transpose it is more: layout c, times b's throughput";
     assert_eq!(verdict(&format!("section 6.1.3: {transpose}")), "holds");
     let queues = "section 6.4: one queue limits throughput: 32, times one";
-    assert_eq!(verdict(queues), "not comparable");
+    assert_eq!(verdict(queues), "absent");
     let claims = report["claims"].as_array().expect("a list");
     let together = claims.iter().find(|claim| {
         let says = claim["says"].as_str().expect("a text");
@@ -494,7 +494,7 @@ fn what_valgrind_counts_has_figures_behind_sockets_too() {
     assert!(read("report.md").contains("a meter's, as given by --watts-idle and --watts-load"));
     // Beside an earlier one that had none, all verdicts are new.
     let printed = String::from_utf8_lossy(&output.stdout);
-    let bytes = "Table 2, answers, login, KB of an answer: within 10 %, was not there";
+    let bytes = "Table 2, answers, login, KB of an answer: within 10 %, was absent";
     assert!(printed.contains(bytes), "{printed}");
 }
 
@@ -632,5 +632,5 @@ fn figures_of_venice_are_made_and_what_is_lacking_is_said() {
     let best = both_ways.reduce(f64::max);
     assert!(best.is_some() && claim("section 7.2, Figure 18")["figure"].as_f64() == best);
     let cache = claim("section 7.1, Figure 14");
-    assert!(cache["figure"].is_null() && cache["verdict"] == "not comparable");
+    assert!(cache["figure"].is_null() && cache["verdict"] == "absent");
 }

@@ -24,6 +24,8 @@ pub struct Report {
 pub enum Kind {
     /// On the machine that the report names.
     Measured,
+    /// There, too, by counting what every run comes to: instructions, bytes.
+    Counted,
     /// On that machine, with something in the place of what it has not: no network, processor time
     /// in the place of time.
     Emulated,
@@ -39,6 +41,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Kind::Measured => "measured",
+            Kind::Counted => "counted",
             Kind::Emulated => "emulated",
             Kind::Simulated => "simulated",
             Kind::Modeled => "modeled",

@@ -4,12 +4,11 @@ use super::executed::Reached;
 use super::gpu::{DeviceReport, Rate};
 use super::paper;
 use crate::reproduce::section::{Section, cell, column, ours};
+use rhythm_engine::session::SessionRules;
 use rhythm_rpo::report::Kind::Computed;
 
 /// GB/s of faster buses, in the paper's way of counting: usable, one direction.
 const PCIE_5_GB_S: (&str, f64) = ("PCIe 5.0", 48.0);
-/// Bytes that a session takes here (docs/settings.md, `sessions_max`).
-const OUR_SESSION_BYTES: f64 = 48.0;
 /// Share of HTML that compression takes away (section 6.3).
 const COMPRESSED: f64 = 0.8;
 
@@ -175,7 +174,7 @@ pub(super) fn cores(reached: &[Reached], rates: &[Rate], watts_core: f64) -> Sec
 }
 
 /// Section 6.3: what a network and a memory must have.
-pub(super) fn resources(reached: &[Reached], rates: &[Rate]) -> Section {
+pub(super) fn resources(reached: &[Reached], rates: &[Rate], rules: &SessionRules) -> Section {
     let mut section = Section::new(
         "Section 6.3",
         "network and memory that a rate needs",
@@ -222,6 +221,7 @@ pub(super) fn resources(reached: &[Reached], rates: &[Rate]) -> Section {
             [of.requests_per_s, bytes, answer, of.in_flight],
         );
     }
+    let session_bytes = rules.bytes() as f64 / f64::from(rules.capacity);
     let sessions = |bytes: f64| paper::SESSIONS * bytes / 1e6;
     section.note(format!(
         "A request of 0.5 KB, a backend's of 1 KB and its answer of 4 KB, as in the paper, and an \
@@ -235,8 +235,8 @@ pub(super) fn resources(reached: &[Reached], rates: &[Rate]) -> Section {
          large against collisions), {:.0} MB here ({} bytes each; slots, so there are none)",
         sessions(paper::SESSION_BYTES),
         paper::SESSION_BYTES,
-        sessions(OUR_SESSION_BYTES),
-        OUR_SESSION_BYTES
+        sessions(session_bytes),
+        session_bytes
     ));
     section
 }
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn the_papers_own_rates_give_its_own_figures() {
         let cores = cores(&[], &[], 10.0);
-        let resources = resources(&[], &[]);
+        let resources = resources(&[], &[], &SessionRules::new(1, 1));
         let projection = projection(&[], &[]);
         for (section, column, rows) in [
             (&cores, 0, 2),
@@ -274,5 +274,23 @@ mod tests {
                 assert!((ours / paper - 1.0).abs() < 0.03, "{paper} and {ours}");
             }
         }
+    }
+
+    #[test]
+    fn a_session_takes_what_the_engine_says_of_it() {
+        let told = |rules: SessionRules| {
+            let section = resources(&[], &[], &rules);
+            let each = rules.bytes() / rules.capacity as usize;
+            let told = format!("{} MB here ({each} bytes each;", 16 * each);
+            let is_told = section.notes.iter().any(|note| note.contains(&told));
+            assert!(is_told, "{told} is not in {:?}", section.notes);
+            each
+        };
+        let alone = SessionRules::new(1000, 1);
+        let shared = SessionRules {
+            is_shared: true,
+            ..alone
+        };
+        assert!(told(alone) < told(shared));
     }
 }

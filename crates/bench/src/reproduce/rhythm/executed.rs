@@ -15,7 +15,8 @@ use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_protocol::http::request::{HeadLimits, RequestHead, parse_head};
 use rhythm_protocol::scan::Level;
-use rhythm_rpo::report::Kind::{Computed, Emulated, Measured};
+use rhythm_rpo::report::Column;
+use rhythm_rpo::report::Kind::{Computed, Counted, Emulated, Measured};
 use rhythm_server::Site;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -173,7 +174,7 @@ pub(super) fn table_2(reached: &[Reached]) -> Section {
         "Table 2, answers",
         "KB of an answer, and of a buffer of the next power of two",
         &[
-            column("KB of an answer", Emulated),
+            column("KB of an answer", Counted),
             column("KB of such a buffer", Computed),
         ],
     )
@@ -252,26 +253,27 @@ pub(super) fn buffers(
     Ok(section)
 }
 
+/// The columns of [`table_3`], where watts come from there.
+fn columns(source: Watts) -> [Column; 5] {
+    let watts = match source {
+        Watts::Stated => Computed,
+        Watts::Given | Watts::Counted => Measured,
+    };
+    // Rates are of the measured turns by processor time, watts of all of a run by the wall's.
+    [
+        column("1000 requests/s", Emulated),
+        column("W at the wall", watts),
+        column("dynamic W", watts),
+        column("req/J, wall", Computed),
+        column("req/J, dynamic", Computed),
+    ]
+}
+
 /// Table 3, the rows of a processor.
 pub(super) fn table_3(options: &RhythmOptions, reached: &[Reached]) -> Section {
     let source = watts_of(options);
-    let kind = if source == Watts::Stated {
-        Computed
-    } else {
-        Measured
-    };
-    let mut section = Section::new(
-        TABLE_3,
-        "throughput and power of one core",
-        &[
-            column("1000 requests/s", Emulated),
-            column("W at the wall", kind),
-            column("dynamic W", kind),
-            column("req/J, wall", kind),
-            column("req/J, dynamic", kind),
-        ],
-    )
-    .by(COMMAND);
+    let title = "throughput and power of one core";
+    let mut section = Section::new(TABLE_3, title, &columns(source)).by(COMMAND);
     for of in reached {
         let per = |watts: f64| of.requests_per_s / watts;
         let cells = vec![
@@ -301,7 +303,10 @@ pub(super) fn table_3(options: &RhythmOptions, reached: &[Reached]) -> Section {
     section.note(match source {
         Watts::Given => "Watts are a meter's, as given by --watts-idle and --watts-load".to_owned(),
         Watts::Counted => {
-            "Watts are the processor's own count (RAPL), without the rest of the machine".to_owned()
+            "Watts are the processor's own count (RAPL), without the rest of the machine, and on \
+             average over all of an executor's run: users who sign in, answers that are looked at, \
+             and what copying costs are in it"
+                .to_owned()
         }
         Watts::Stated => format!(
             "Watts are no measurement: this machine does not let its joules be read, so a core \
@@ -438,4 +443,21 @@ pub(super) fn parser(gpus: &[DeviceReport], tell: &mut dyn FnMut(&str)) -> Secti
          parameters of one page are read, and the transpose is in it, as in the paper's"
     ));
     section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_divided_by_watts_is_computed_and_watts_are_what_they_come_from() {
+        for (source, watts) in [
+            (Watts::Given, Measured),
+            (Watts::Counted, Measured),
+            (Watts::Stated, Computed),
+        ] {
+            let kinds = columns(source).map(|of| of.kind);
+            assert_eq!(kinds, [Emulated, watts, watts, Computed, Computed]);
+        }
+    }
 }

@@ -14,6 +14,9 @@ use std::time::Duration;
 
 pub(super) const NUMBER: &str = "Table 3, GPU latency";
 pub(super) const TITLE: &str = "from arrival to answer, formation included";
+/// Columns, in milliseconds.
+pub(super) const MEAN: usize = 0;
+pub(super) const P99: usize = 1;
 /// The column that says how much of the mean goes by until a cohort is launched.
 pub(super) const FORMATION: usize = 4;
 /// Shares of the highest rate at which latency is told.
@@ -91,8 +94,13 @@ pub(super) fn latency(
     };
     let mut late = Vec::new();
     for of in &layouts {
-        let shares = LOADS.map(|load| of.requests_per_s * load);
-        for rate in [MILLION].into_iter().chain(shares) {
+        let mut rates = [MILLION; 1 + LOADS.len()];
+        for (rate, load) in rates[1..].iter_mut().zip(LOADS) {
+            *rate = of.requests_per_s * load;
+        }
+        // The last is the highest.
+        rates.sort_by(f64::total_cmp);
+        for rate in rates {
             if rate > of.requests_per_s {
                 continue;
             }
@@ -114,12 +122,14 @@ pub(super) fn latency(
             if !keeps_up {
                 late.push(name.clone());
             }
+            // One that grows says how long was simulated.
+            let latency = |figure: f64| ours(keeps_up.then_some(figure));
             let cells = vec![
-                ours(latency_us.mean / 1e3),
-                ours(latency_us.p99 / 1e3),
+                latency(latency_us.mean / 1e3),
+                latency(latency_us.p99 / 1e3),
                 ours(cohort.mean),
                 ours(utilization * 100.0),
-                ours(waiting_us.mean / latency_us.mean * 100.0),
+                latency(waiting_us.mean / latency_us.mean * 100.0),
             ];
             section.row(name, cells);
         }
@@ -147,7 +157,8 @@ pub(super) fn latency(
     if !late.is_empty() {
         let late = late.join("; ");
         section.note(format!(
-            "Not kept up with, since cohorts are not full: what waits grows. {late}"
+            "Not kept up with, since cohorts are not full: what waits grows, and latency with it. \
+             {late}"
         ));
     }
     report.note(&mut section);

@@ -37,7 +37,7 @@ use super::section::Section;
 use super::table::wrapped;
 use super::verdicts::{Claim, Verdicts, write_claims};
 use gpu::DeviceReport;
-use rhythm_server::Site;
+use rhythm_server::{ServerOptions, Site};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -143,7 +143,9 @@ pub fn run_rhythm(
     sections.push(executed::buffers(site, options, &mut tell)?);
     sections.push(computed::projection(&reached, &gpus).by(&commands));
     sections.push(computed::cores(&reached, &rates, options.watts_core).by(&commands));
-    sections.push(computed::resources(&reached, &rates).by(&commands));
+    let server = ServerOptions::of(site.service());
+    let resources = computed::resources(&reached, &rates, &server.sessions[0]);
+    sections.push(resources.by(&commands));
     sections.push(executed::cohort_sizes(site, options, &mut tell)?);
     sections.extend(gpus.iter().map(DeviceReport::cohort_sizes));
     let queues: Vec<Section> = gpus.iter().filter_map(DeviceReport::queues).collect();
@@ -192,8 +194,9 @@ impl RhythmReport {
         let _ = writeln!(text, "- Command: `{}`\n", self.command);
         text.push_str(
             "The paper's figure is beside each of ours, where it has one. *Measured*: on the \
-             machine above, or on the card that is named; *emulated*: on that machine without \
-             network; *computed*: from figures that are told. A dash: there is none.\n\n\
+             machine above, or on the card that is named; *counted*: there, too, what every run \
+             comes to; *emulated*: on that machine without network; *simulated*: by a model of \
+             how cohorts form; *computed*: from figures that are told. A dash: there is none.\n\n\
              Verdicts are of figures that both have: ours is within 10 % of the paper's, or it \
              differs, and by how many times it is as much is told. Those of another program or \
              card than the paper's are not comparable.\n",

@@ -136,15 +136,18 @@ mod tests {
         // As it is read again.
         let text = serde_json::to_string(&earlier).expect("it is written");
         let earlier: Verdicts = serde_json::from_str(&text).expect("it is read");
-        assert_eq!(earlier.since(&earlier), ["3 verdicts, 0 changed"]);
+        assert_eq!(
+            earlier.since(&earlier),
+            ["3 decided in both, 0 turned round, 0 decided only there, 0 only here"]
+        );
         let now = of(&[("a", 89.0), ("b", 120.0), ("new", 100.0)]);
         assert_eq!(
             now.since(&earlier),
             [
-                "3 verdicts, 3 changed",
                 "Table 2, answers, a, KB: differs: less, was within 10 %",
-                "Table 2, answers, gone, KB: not there, was within 10 %",
-                "Table 2, answers, new, KB: within 10 %, was not there",
+                "Table 2, answers, gone, KB: absent, was within 10 %",
+                "Table 2, answers, new, KB: within 10 %, was absent",
+                "2 decided in both, 1 turned round, 1 decided only there, 1 only here",
             ]
         );
     }

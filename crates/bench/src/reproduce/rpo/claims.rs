@@ -1,8 +1,8 @@
 //! What the paper says that its model decides.
 
 use crate::reproduce::verdicts::Bound::{AtLeast, AtMost};
-use crate::reproduce::verdicts::{COUNTED, Claim, NOISE, estimate};
-use rhythm_rpo::report::{Estimate, Table};
+use crate::reproduce::verdicts::{Claim, Known, known, times};
+use rhythm_rpo::report::Table;
 
 /// The column of response times.
 const RESPONSE: usize = 1;
@@ -11,19 +11,12 @@ const ALMOST: f64 = 1.2;
 
 /// The claims, in the paper's order.
 pub(super) fn of(tables: &[Table]) -> Vec<Claim> {
-    // One setting's response time in times of another's, and how well that is known.
+    // One setting's response time in times of another's.
     let ratio = |number: &str, case: &str, [one, other]: [&str; 2]| {
-        let of = |who: &str| estimate(tables.iter(), number, &format!("{case}, {who}"), RESPONSE);
-        let (one, other) = of(one).zip(of(other))?;
-        let parts = |of: Estimate| of.within.map(|within| within / of.mean);
-        let margin = parts(one).zip(parts(other)).map(|(one, other)| one + other);
-        // A single run has no interval.
-        Some((one.mean / other.mean, margin.unwrap_or(NOISE).max(COUNTED)))
+        let of = |who: &str| known(tables.iter(), number, &format!("{case}, {who}"), RESPONSE);
+        times(of(one), of(other))
     };
-    let claim = |at, says: String, known: Option<(f64, f64)>, bound| {
-        let (figure, margin) = known.unzip();
-        Claim::new(at, says, figure, bound, margin.unwrap_or_default())
-    };
+    let claim = |at, says: String, known: Option<Known>, bound| Claim::new(at, says, known, bound);
     let mut all = vec![
         claim(
             "section II, Table I",

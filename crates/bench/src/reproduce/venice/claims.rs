@@ -3,7 +3,7 @@
 use super::paper;
 use crate::reproduce::section::Section;
 use crate::reproduce::verdicts::Bound::{AtLeast, AtMost};
-use crate::reproduce::verdicts::{Claim, Found, NOISE, times};
+use crate::reproduce::verdicts::{Claim, Found, Known, times};
 
 /// What a donor's work loses is "negligible": it takes so many times as long at most.
 const NEGLIGIBLE: f64 = 1.1;
@@ -15,9 +15,10 @@ const ALMOST_LINEAR: f64 = 1.5;
 pub(super) fn of(sections: &[Section]) -> Vec<Claim> {
     let found = Found(sections);
     let column = |number, of| found.all(number, of).into_iter().map(|(_, value)| value);
-    let most = |number, of| column(number, of).reduce(f64::max);
-    let claim = |at, says: &str, figure, bound| Claim::new(at, says, figure, bound, NOISE);
-    let cache: Vec<f64> = column("Figure 14", 2).collect();
+    let most =
+        |number, of| column(number, of).max_by(|one, other| one.figure.total_cmp(&other.figure));
+    let claim = |at, says: &str, known, bound| Claim::new(at, says, known, bound);
+    let cache: Vec<Known> = column("Figure 14", 2).collect();
     vec![
         claim(
             "section 4.1, Figure 3",
