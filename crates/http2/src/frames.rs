@@ -2,8 +2,8 @@
 //! whatever parts the bytes come in. h2 looks at all streams for each, and bounds them only by what
 //! it has to acknowledge.
 
-use crate::multiplexed::PREFACE;
-
+/// The first bytes of a connection that speaks HTTP/2 (RFC 9113, section 3.4).
+pub(crate) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEAD_BYTES: usize = 9;
 const SETTINGS: u8 = 4;
 const ACK: u8 = 1;

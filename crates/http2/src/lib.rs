@@ -26,8 +26,8 @@
 //! of all alone, however many carriers (shares.rs); what they all send, which is taken of the
 //! handler only while the socket takes it, and what comes ahead of the handler ([`CARRIER_BYTES`],
 //! [`UPLOAD_BYTES`]); the time without a stream, and that without progress; and resets: a peer that
-//! takes back more requests than it lets be answered is sent away (rapid reset, CVE-2023-44487), and
-//! so is one that sends more settings (frames.rs). h2 bounds the rest: headers and their
+//! takes back more requests than it lets be answered is sent away (rapid reset, CVE-2023-44487),
+//! and so is one that sends more settings (frames.rs). h2 bounds the rest: headers and their
 //! continuations, pings, empty frames.
 #![forbid(unsafe_code)]
 

@@ -2,6 +2,7 @@
 
 use crate::carrier::{Carrier, Over, QUEUED_MAX, WIDE_WINDOW, WINDOW};
 use crate::figures::Figures;
+use crate::frames::PREFACE;
 use crate::options::Options;
 use crate::pipe::OUTPUT_MAX;
 use crate::port::StreamsPort;
@@ -14,8 +15,6 @@ use rhythm_net::{
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-/// The first bytes of a connection that speaks HTTP/2 (RFC 9113, section 3.4).
-pub(crate) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The handler does what there is to do so often in one call.
 const IDLE_ROUNDS: usize = 4;
 /// Carriers whose time is over are seen to so many at a time: to close one takes the system a
