@@ -28,7 +28,7 @@ use rhythm_engine::session::TooMany;
 use rhythm_gzip::Stitcher;
 use rhythm_http::{AnswerShape, Answered, Body, Clients, Pieces};
 use rhythm_net::sparse::SparseByKind;
-use rhythm_net::{Port, Time};
+use rhythm_net::{Client, Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::encoding::Encoding;
@@ -153,6 +153,7 @@ impl LaneAnswers<'_> {
             let Some(request) = self.requests.take(lane) else {
                 continue;
             };
+            let client = self.watched(&request);
             // Headers are in order of lanes.
             let all = &cohort.output.headers;
             while all
@@ -178,7 +179,7 @@ impl LaneAnswers<'_> {
                     }
                     Given::Stream(stream) => {
                         self.took(&request, STREAM_BYTES_EXPECTED as u64);
-                        self.count(&request, stream.status);
+                        self.count((&request, client), stream.status);
                         self.sending.in_pieces();
                         self.open(&request, stream);
                         continue;
@@ -195,7 +196,7 @@ impl LaneAnswers<'_> {
             if state == LaneState::Finished {
                 self.took(&request, made);
             }
-            self.count(&request, answered.status);
+            self.count((&request, client), answered.status);
             if let Some(log) = &mut self.log
                 && let Some(line) = self.requests.line(&request, self.site_index)
             {
@@ -217,13 +218,19 @@ impl LaneAnswers<'_> {
         self.lengths.answered(request.key, bytes);
     }
 
-    fn count(&mut self, request: &LaneRequest, status: u16) {
+    /// The client of a request that is not answered yet, where somebody asks: a stream of HTTP/2 is
+    /// gone with its answer.
+    fn watched(&self, request: &LaneRequest) -> Option<Client> {
+        self.watch.as_ref()?.slow.as_ref()?;
+        self.clients.peer(request.slot.connection)
+    }
+
+    fn count(&mut self, (request, client): (&LaneRequest, Option<Client>), status: u16) {
         let wait = self.launched.since(request.arrived).as_nanos() as u64;
         self.metrics.queue_wait.record(wait, 1);
         self.sending.gives(request.slot, request.came().began);
         self.metrics.answered(status);
         if let Some(watch) = &mut self.watch {
-            let client = self.clients.peer(request.slot.connection);
             watch.answered(self.requests, (request, client), status);
         }
     }
@@ -622,10 +629,8 @@ impl LaneAnswers<'_> {
         let program = &self.site.service.pages[self.page];
         let (client, connection) = request.client();
         let asker = asker(cohort, program, lane, client, connection);
-        let watched = self.watch.as_ref().and_then(|watch| {
-            let client = self.clients.peer(request.slot.connection);
-            watch.watched((request, client), 0)
-        });
+        let watch = self.watch.as_ref();
+        let watched = watch.and_then(|watch| watch.watched((request, self.watched(request)), 0));
         let parts = Parts {
             slot: request.slot,
             shape: request.shape,
