@@ -117,7 +117,8 @@ impl State {
                 %peer,
                 left_out,
                 "a connection of HTTP/2 was closed: its client takes requests back that it has \
-                 just sent, without end; where that is an attack, bar it before this server"
+                 just sent, or changes its settings, without end; where that is an attack, bar it \
+                 before this server"
             );
         }
     }
