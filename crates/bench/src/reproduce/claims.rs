@@ -16,14 +16,13 @@ const PENALTY: f64 = 1.1;
 
 /// The claims, in the poster's order.
 pub(super) fn of(report: &KvReport) -> Vec<Claim> {
-    let claim = |at, says: String, known, bound| Claim::new(at, says, known, bound);
     let mut all = Vec::new();
     let protocols: Vec<&Point> = report
         .of_chart("protocols")
         .filter(|point| point.depth == DEPTH)
         .collect();
     for point in &protocols {
-        all.push(claim(
+        all.push(Claim::new(
             "section 1",
             format!(
                 "surpasses regular servers in performance: rate by {}, times memcached's",
@@ -34,7 +33,7 @@ pub(super) fn of(report: &KvReport) -> Vec<Claim> {
         ));
     }
     for point in &protocols {
-        all.push(claim(
+        all.push(Claim::new(
             "section 1",
             format!(
                 "takes less for it: operations a second of CPU time by {}, times memcached's",
@@ -52,7 +51,7 @@ pub(super) fn of(report: &KvReport) -> Vec<Claim> {
     });
     let mut sizes: Vec<f64> = sizes.collect();
     sizes.sort_by(f64::total_cmp);
-    all.push(claim(
+    all.push(Claim::new(
         "section 1",
         "saturates the line for most sizes and mixes: of the line, the median".to_owned(),
         sizes.get(sizes.len() / 2).copied().map(measured),
@@ -64,20 +63,20 @@ pub(super) fn of(report: &KvReport) -> Vec<Claim> {
     };
     let mean = |setup| response(setup).map(|of| measured(of.latency.mean));
     let (udp, alone) = (Setup::Alone { udp: true }, Setup::Alone { udp: false });
-    all.push(claim(
+    all.push(Claim::new(
         "section 1",
         "answers 5 times sooner than software: memcached's time over UDP, times kv's".to_owned(),
         times(mean(Setup::Memcached { udp: true }), mean(udp)),
         AtLeast(SOONER),
     ));
-    all.push(claim(
+    all.push(Claim::new(
         "picture 3",
         "is at it for 2 to 6 us of an answer's time, over UDP".to_owned(),
         response(udp).and_then(|of| of.internal_us).map(measured),
         AtMost(INTERNAL_US),
     ));
     for (acked, waits) in [(false, "for nothing"), (true, "for copies")] {
-        all.push(claim(
+        all.push(Claim::new(
             "section 2",
             format!("copies cost a client nothing where writes wait {waits}: time, times alone's"),
             times(mean(Setup::Ring { acked }), mean(alone)),

@@ -1,7 +1,7 @@
 //! What the paper says that its model decides.
 
 use crate::reproduce::verdicts::Bound::{AtLeast, AtMost};
-use crate::reproduce::verdicts::{Claim, Known, known, times};
+use crate::reproduce::verdicts::{Claim, known, times};
 use rhythm_rpo::report::Table;
 
 /// The column of response times.
@@ -16,27 +16,26 @@ pub(super) fn of(tables: &[Table]) -> Vec<Claim> {
         let of = |who: &str| known(tables.iter(), number, &format!("{case}, {who}"), RESPONSE);
         times(of(one), of(other))
     };
-    let claim = |at, says: String, known: Option<Known>, bound| Claim::new(at, says, known, bound);
     let mut all = vec![
-        claim(
+        Claim::new(
             "section II, Table I",
             "all threads answer browsing sooner: R of NOHT, times HT's, 1.6 GHz".to_owned(),
             ratio("I", "browsing, 1.6 GHz", ["NOHT", "HT"]),
             AtLeast(1.0),
         ),
-        claim(
+        Claim::new(
             "section II, Table II",
             "one a core answers ordering sooner: R of HT, times NOHT's, 2.133 GHz".to_owned(),
             ratio("II", "ordering, 2.133 GHz", ["HT", "NOHT"]),
             AtLeast(1.0),
         ),
-        claim(
+        Claim::new(
             "section IV-A, Table VI",
             "RPO is almost as good as the best setting of browsing: its R, times HT's".to_owned(),
             ratio("VI", "browsing, 1.6 GHz", ["RPO", "HT"]),
             AtMost(ALMOST),
         ),
-        claim(
+        Claim::new(
             "section IV-A, Table VI",
             "and of ordering: its R, times NOHT's".to_owned(),
             ratio("VI", "ordering, 2.133 GHz", ["RPO", "NOHT"]),
@@ -51,7 +50,7 @@ pub(super) fn of(tables: &[Table]) -> Vec<Claim> {
         ("X", "section IV-B2, Table X", "S(50)"),
     ] {
         for other in ["HT", "NOHT"] {
-            all.push(claim(
+            all.push(Claim::new(
                 at,
                 format!("RPO answers {case} sooner than either setting: R of {other}, times RPO's"),
                 ratio(number, &format!("{case}, 1.6 GHz"), [other, "RPO"]),
@@ -59,7 +58,7 @@ pub(super) fn of(tables: &[Table]) -> Vec<Claim> {
             ));
         }
     }
-    all.push(claim(
+    all.push(Claim::new(
         "section IV-D, Table XIV",
         "batches of one are bad: their R, times that of 20".to_owned(),
         ratio("XIV", "S(50), 1.6 GHz", ["RPO, b = 1", "RPO"]),

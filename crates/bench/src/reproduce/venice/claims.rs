@@ -17,53 +17,52 @@ pub(super) fn of(sections: &[Section]) -> Vec<Claim> {
     let column = |number, of| found.all(number, of).into_iter().map(|(_, value)| value);
     let most =
         |number, of| column(number, of).max_by(|one, other| one.figure.total_cmp(&other.figure));
-    let claim = |at, says: &str, known, bound| Claim::new(at, says, known, bound);
     let cache: Vec<Known> = column("Figure 14", 2).collect();
     vec![
-        claim(
+        Claim::new(
             "section 4.1, Figure 3",
             "memory over a commodity link is slow: times all local, at worst",
             most("Figure 3", 0),
             AtLeast(1.0),
         ),
-        claim(
+        Claim::new(
             "section 4.2.1, Figure 5",
             "on the chip is faster than off it: PageRank by CRMA",
             found.ratio("Figure 5", ["CRMA, on-chip", "CRMA, off-chip"], 0),
             AtLeast(1.0),
         ),
-        claim(
+        Claim::new(
             "section 4.2.2, Figure 6",
             "a router makes CRMA slower by 20 %: PageRank",
             found.at("Figure 6", "CRMA", 0),
             AtLeast(paper::ROUTER_SLOWER),
         ),
-        claim(
+        Claim::new(
             "section 7.1, Figure 14",
             "a cache with more remote memory answers sooner: the least memory's time, times the \
              most's",
             times(cache.first().copied(), cache.last().copied()),
             AtLeast(1.0),
         ),
-        claim(
+        Claim::new(
             "section 7.1",
             "a donor's work hardly suffers: times as long as without",
             found.at("Figure 14, donor", "redis's memory is lent", 1),
             AtMost(NEGLIGIBLE),
         ),
-        claim(
+        Claim::new(
             "section 7.1, Figure 15",
             "three quarters of the memory remote cost at most 2.5 times all local, at worst",
             most("Figure 15", 0),
             AtMost(paper::REMOTE_SLOWER.1),
         ),
-        claim(
+        Claim::new(
             "section 7.1, Figure 16a",
             "performance improves almost linearly with accelerators: two of a donor, times one",
             found.ratio("Figure 16a", ["2 remote", "1 remote"], 0),
             AtLeast(ALMOST_LINEAR),
         ),
-        claim(
+        Claim::new(
             "section 7.1, Figure 16b",
             "packets of 256 bytes use more of three remote NICs than those of 4, times",
             times(
@@ -72,7 +71,7 @@ pub(super) fn of(sections: &[Section]) -> Vec<Claim> {
             ),
             AtLeast(1.0),
         ),
-        claim(
+        Claim::new(
             "section 7.2, Figure 18",
             "credits by CRMA give more bandwidth, both ways over TCP, at best",
             most("Figure 18", 1),
