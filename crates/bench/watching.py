@@ -3,10 +3,10 @@
 is polled each second, and with traces of 1 % of the requests and a collector that swallows them.
 
 Traces need a server of their own, and two processes of one program differ, too: by how much, a
-third tells that is watched by nobody. All take turns, so that what else the machine does falls on
-each of them; a turn's CPU time is that of all threads of the server's process, its requests are
-those that it has counted meanwhile. One processor has the server, another the load, the poller and
-the collector.
+third tells that is watched by nobody, and all three are started anew a few times. All take turns,
+so that what else the machine does falls on each of them; a turn's CPU time is that of all threads
+of the server's process, its requests are those that it has counted meanwhile. One processor has the
+server, another the load, the poller and the collector.
 """
 
 import argparse
@@ -129,21 +129,8 @@ def turn(args, server, is_polled):
     }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rhythm", default="target/release/rhythm")
-    parser.add_argument("--service", default="services/banking")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--seconds", type=int, default=10, help="of each turn")
-    parser.add_argument("--sessions", type=int, default=64)
-    parser.add_argument("--cpus", type=int, nargs=2, default=[0, 1], help="the server and the rest")
-    parser.add_argument("--json", help="a file for all that was measured")
-    parser.add_argument("load", nargs="*", help="more flags of `rhythm load`, behind --")
-    args = parser.parse_args()
-    os.sched_setaffinity(0, {args.cpus[1]})
-    collector = ThreadingHTTPServer(("127.0.0.1", 0), Collector)
-    threading.Thread(target=collector.serve_forever, daemon=True).start()
-    traces = ["--otlp", f"http://127.0.0.1:{collector.server_port}", "--trace-sample", "1%"]
+def take_turns(args, traces, seen):
+    """Starts the three, and has all ways take turns."""
     servers = []
     try:
         # Each is known before the next is started, which may fail.
@@ -154,7 +141,6 @@ def main():
         # What is loaded first has cold caches; it is not counted.
         for server in servers:
             turn(args, server, False)
-        seen = {way: [] for way in ways}
         for number in range(args.rounds):
             order = list(ways.items())
             shift = number % len(order)
@@ -163,23 +149,45 @@ def main():
     finally:
         for server in servers:
             server.end()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rhythm", default="target/release/rhythm")
+    parser.add_argument("--service", default="services/banking")
+    parser.add_argument("--rounds", type=int, default=5, help="of turns, for each three servers")
+    parser.add_argument("--starts", type=int, default=3, help="times that three are started")
+    parser.add_argument("--seconds", type=int, default=10, help="of each turn")
+    parser.add_argument("--sessions", type=int, default=64)
+    parser.add_argument("--cpus", type=int, nargs=2, default=[0, 1], help="the server and the rest")
+    parser.add_argument("--json", help="a file for all that was measured")
+    parser.add_argument("load", nargs="*", help="more flags of `rhythm load`, behind --")
+    args = parser.parse_args()
+    os.sched_setaffinity(0, {args.cpus[1]})
+    collector = ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=collector.serve_forever, daemon=True).start()
+    traces = ["--otlp", f"http://127.0.0.1:{collector.server_port}", "--trace-sample", "1%"]
+    seen = {"off": [], "polled": [], "traced 1 %": [], "off, another": []}
+    for _ in range(args.starts):
+        take_turns(args, traces, seen)
     costs = {way: [it["cpu_us"] for it in turns] for way, turns in seen.items()}
-    # Neighbors in time are compared.
+    # Neighbors in time are compared: the quartiles.
     ratios = {
-        way: statistics.median(us / off for us, off in zip(costs[way], costs["off"]))
+        way: statistics.quantiles([us / off for us, off in zip(costs[way], costs["off"])])
         for way in costs
     }
     print(
-        "| way | CPU us a request | from, to | of off | admin thread, of a core | requests | polls "
-        "| spans, bytes |"
+        "| way | CPU us a request | from, to | of off | its middle half | admin thread, of a core "
+        "| requests | polls | spans, bytes |"
     )
-    print("|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|")
     for way, turns in seen.items():
         us = costs[way]
         totals = [sum(it[key] for it in turns) for key in ("requests", "polls", "collected_bytes")]
         print(
             f"| {way} | {statistics.median(us):.2f} | {min(us):.2f}, {max(us):.2f} "
-            f"| {ratios[way]:.4f} | {statistics.median(it['admin_share'] for it in turns):.3%} "
+            f"| {ratios[way][1]:.3f} | {ratios[way][0]:.3f} to {ratios[way][2]:.3f} "
+            f"| {statistics.median(it['admin_share'] for it in turns):.3%} "
             f"| {' | '.join(map(str, totals))} |"
         )
     if args.json:

@@ -7,11 +7,11 @@
 //! machine (DNS rebinding). Such a request has that name in `Host`, so names that are not known are
 //! refused.
 
-use crate::costly::Costly;
+use crate::costly::{Costly, Lasting};
 #[cfg(feature = "tls")]
 use crate::no_tls::NoTls;
 use crate::process;
-use rhythm_http::{Answers, ClientLimits, Host, HostServer, Request, RequestLimits};
+use rhythm_http::{Answers, Body, ClientLimits, Host, HostServer, Request, RequestLimits};
 use rhythm_net::workers::{
     self, Entrance, Inbox, StartError, WorkerOptions, WorkerThread, Workers,
 };
@@ -23,7 +23,6 @@ use rhythm_net::{
 };
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
-use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -66,7 +65,38 @@ pub trait Observed: Send + Sync + 'static {
 pub struct Told {
     status: u16,
     content_type: &'static str,
-    body: Cow<'static, str>,
+    body: Content,
+}
+
+/// What is told, so that no connection has a copy of its own: figures of thousands of pages are
+/// tens of megabytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Content {
+    /// Of the program.
+    Fixed(&'static str),
+    /// Of the moment, for all whom it is told.
+    Made(Arc<[u8]>),
+}
+
+impl From<&'static str> for Content {
+    fn from(text: &'static str) -> Content {
+        Content::Fixed(text)
+    }
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Content {
+        Content::Made(text.into_bytes().into())
+    }
+}
+
+impl<'a> From<&'a Content> for Body<'a> {
+    fn from(content: &'a Content) -> Body<'a> {
+        match content {
+            Content::Fixed(text) => text.as_bytes().into(),
+            Content::Made(bytes) => Body::File(bytes, 0..bytes.len()),
+        }
+    }
 }
 
 /// What a page of the admin listener may do in a browser: use what comes from the listener, and
@@ -89,8 +119,21 @@ const fn name(name: &'static str) -> HeaderName<'static> {
     HeaderName::new(name).expect("it is a token")
 }
 
+impl Lasting for Told {
+    fn length(&self) -> usize {
+        Body::from(&self.body).length()
+    }
+
+    fn is_shared(&self) -> bool {
+        match &self.body {
+            Content::Fixed(_) => false,
+            Content::Made(bytes) => Arc::strong_count(bytes) > 1,
+        }
+    }
+}
+
 impl Told {
-    fn text(status: u16, body: impl Into<Cow<'static, str>>) -> Told {
+    fn text(status: u16, body: impl Into<Content>) -> Told {
         Told {
             status,
             content_type: "text/plain; charset=utf-8",
@@ -307,20 +350,20 @@ impl<O> Clone for Teller<O> {
 }
 
 impl<O: Observed> Teller<O> {
-    fn respond(&mut self, host: &[u8], method: Method, path: &[u8]) -> Cow<'_, Told> {
+    fn respond(&mut self, host: &[u8], method: Method, path: &[u8]) -> Told {
         let Names { names, setting } = &*self.names;
         if !is_known(host, names) {
             let why = format!(
                 "Host is no address, not localhost, and not in {setting}: ask by an address, or \
                  add the name there\n"
             );
-            return Cow::Owned(Told::text(421, why));
+            return Told::text(421, why);
         }
         if !matches!(method, Method::Get | Method::Head) {
-            return Cow::Owned(Told::text(405, "GET or HEAD\n"));
+            return Told::text(405, "GET or HEAD\n");
         }
         let told = self.costly.tell(path, || self.observed.tell(path));
-        told.unwrap_or_else(|| Cow::Owned(Told::text(404, format!("{}\n", O::PATHS))))
+        told.unwrap_or_else(|| Told::text(404, format!("{}\n", O::PATHS)))
     }
 }
 
@@ -337,8 +380,8 @@ impl<O: Observed> Host for Teller<O> {
                 head.header(name, value);
             }
         };
-        let body = told.body.as_bytes();
-        answers.answer(request.slot, request.shape, told.status, body, fields);
+        let (slot, shape) = (request.slot, request.shape);
+        answers.answer(slot, shape, told.status, &told.body, fields);
     }
 
     fn tick(&mut self, _: &mut Answers<'_>) {

@@ -1,16 +1,30 @@
-//! What takes the admin listener's thread long to tell, and is told again for a while: so whoever
-//! asks for it without end, or many at a time, leaves most of the thread to those who look whether
-//! all is well. The figures of a site of some thousand pages take a quarter of a second.
+//! What costs the admin listener much to tell, time of its thread or memory, and is told again for
+//! a while. So whoever asks for it without end, or many at a time, leaves most of the thread to
+//! those who look whether all is well, and those who take it slowly have one between them. The
+//! figures of a site of some thousand pages take a quarter of a second, and tens of megabytes.
 
 use crate::process;
 use rhythm_net::{Time, clock};
-use std::borrow::Cow;
 use std::time::Duration;
 
-/// What takes less processor time is told anew each time.
+/// What takes less processor time is told anew each time, unless it is long.
 const COSTLY: Duration = Duration::from_millis(20);
-/// What takes more is told again for so many times as long.
+/// Bytes of what is long.
+const LONG: usize = 256 << 10;
+/// What is kept is told again for so many times as long as it took.
 const REST: u32 = 4;
+/// And, at a path, until no more than so many of before are on their way to clients: they bound the
+/// memory that slow ones hold.
+const OLD_MAX: usize = 2;
+
+/// What can be kept: a clone of it shares its bytes.
+pub(crate) trait Lasting: Clone {
+    /// Its bytes.
+    fn length(&self) -> usize;
+
+    /// Whether a clone of it is somewhere else.
+    fn is_shared(&self) -> bool;
+}
 
 /// What was told at a path.
 struct Kept<T> {
@@ -19,7 +33,7 @@ struct Kept<T> {
     until: Time,
 }
 
-/// See the module's text. What is kept is no more than what is told at all paths.
+/// See the module's text. What comes later stands behind.
 pub(crate) struct Costly<T>(Vec<Kept<T>>);
 
 impl<T> Default for Costly<T> {
@@ -28,47 +42,53 @@ impl<T> Default for Costly<T> {
     }
 }
 
-impl<T: Clone> Costly<T> {
+impl<T: Lasting> Costly<T> {
     /// What is told at a path: what `tell` makes of it, or has made a moment ago.
-    pub(crate) fn tell(
-        &mut self,
-        path: &[u8],
-        tell: impl FnOnce() -> Option<T>,
-    ) -> Option<Cow<'_, T>> {
+    pub(crate) fn tell(&mut self, path: &[u8], tell: impl FnOnce() -> Option<T>) -> Option<T> {
         let now = clock::monotonic();
-        self.0.retain(|kept| now < kept.until);
-        let known = self.0.iter().position(|kept| kept.path == path);
-        let index = match known {
-            Some(index) => index,
-            None => {
-                let began = process::thread_time();
-                let told = tell()?;
-                let took = process::thread_time().saturating_sub(began);
-                if took < COSTLY {
-                    return Some(Cow::Owned(told));
-                }
-                self.0.push(Kept {
-                    path: path.to_vec(),
-                    told,
-                    until: clock::monotonic() + REST * took,
-                });
-                self.0.len() - 1
-            }
-        };
-        Some(Cow::Borrowed(&self.0[index].told))
+        self.0
+            .retain(|kept| now < kept.until || kept.told.is_shared());
+        let of_path = self.0.iter().filter(|kept| kept.path == path);
+        if let Some(last) = of_path.clone().last()
+            && (now < last.until || of_path.count() > OLD_MAX)
+        {
+            return Some(last.told.clone());
+        }
+        let began = process::thread_time();
+        let told = tell()?;
+        let took = process::thread_time().saturating_sub(began);
+        if took >= COSTLY || told.length() >= LONG {
+            self.0.push(Kept {
+                path: path.to_vec(),
+                told: told.clone(),
+                until: clock::monotonic() + REST * took,
+            });
+        }
+        Some(told)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
-    /// Takes so much processor time, and counts.
-    fn tells(time: Duration, times: &mut usize) -> Option<usize> {
+    impl Lasting for Arc<[u8]> {
+        fn length(&self) -> usize {
+            self.len()
+        }
+
+        fn is_shared(&self) -> bool {
+            Arc::strong_count(self) > 1
+        }
+    }
+
+    /// Takes so much processor time, for so many bytes, and counts.
+    fn tells(time: Duration, length: usize, times: &mut usize) -> Option<Arc<[u8]>> {
         let began = process::thread_time();
         while process::thread_time() - began < time {}
         *times += 1;
-        Some(*times)
+        Some(vec![0; length].into())
     }
 
     #[test]
@@ -76,17 +96,30 @@ mod tests {
         let (mut costly, mut times) = (Costly::default(), [0, 0]);
         let long = 10 * COSTLY;
         for _ in 0..3 {
-            assert!(costly.tell(b"/a", || tells(long, &mut times[0])).is_some());
-            assert!(
-                costly
-                    .tell(b"/b", || tells(Duration::ZERO, &mut times[1]))
-                    .is_some()
-            );
+            costly.tell(b"/a", || tells(long, 1, &mut times[0]));
+            costly.tell(b"/b", || tells(Duration::ZERO, 1, &mut times[1]));
         }
         assert_eq!(times, [1, 3]);
         std::thread::sleep(REST * long + long);
-        costly.tell(b"/a", || tells(Duration::ZERO, &mut times[0]));
+        costly.tell(b"/a", || tells(Duration::ZERO, 1, &mut times[0]));
         assert_eq!(times, [2, 3]);
         assert!(costly.0.is_empty(), "nothing is kept that is old");
+    }
+
+    #[test]
+    fn slow_clients_have_few_long_ones_between_them() {
+        let (mut costly, mut times) = (Costly::default(), 0);
+        let took = Duration::from_millis(1);
+        let slow: Vec<Option<Arc<[u8]>>> = (0..9)
+            .map(|_| {
+                let told = costly.tell(b"/a", || tells(took, LONG, &mut times));
+                std::thread::sleep(20 * REST * took);
+                told
+            })
+            .collect();
+        assert_eq!(times, 1 + OLD_MAX);
+        drop(slow);
+        costly.tell(b"/a", || tells(took, LONG, &mut times));
+        assert_eq!((times, costly.0.len()), (2 + OLD_MAX, 1));
     }
 }

@@ -11,10 +11,9 @@ use crate::device::{CudaArgs, Device, Opened};
 use crate::exits::wrong;
 use crate::folder::Folder;
 use crate::load::write_json;
-use crate::{machine, output};
+use crate::{machine, output, progress};
 use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
-use indicatif::ProgressBar;
 use rhythm_bench::emulate::{self, EmulationOptions, MakeExecutor};
 use rhythm_bench::limit::{self, LimitOptions};
 use rhythm_bench::load::Page;
@@ -27,7 +26,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 /// Measure the server without a network, as the paper does: requests from memory, answers to
 /// memory.
@@ -231,8 +229,7 @@ fn run_emulation(args: Emulation) -> Result<ExitCode> {
         output,
         pages: args.pages,
     };
-    let bar = ProgressBar::new_spinner();
-    bar.enable_steady_tick(Duration::from_millis(200));
+    let bar = progress::spinner();
     let report = emulate::run(&site, &options, &mut |page| {
         bar.set_message(format!("measuring {page}"))
     })?;

@@ -1,9 +1,9 @@
 //! `rhythm bookstore`: the database of services/bookstore, as large as it is wanted.
 
 use crate::output::print;
+use crate::progress;
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use indicatif::{ProgressBar, ProgressStyle};
 use rusqlite::Connection;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
@@ -114,10 +114,7 @@ fn fill(path: &Path, scale: &str) -> Result<()> {
     let parts = [file!("schema.sql"), file!("views.sql"), scale];
     let statements = parts.into_iter().chain(POPULATION).flat_map(statements);
     let statements: Vec<&str> = statements.collect();
-    let bar = ProgressBar::new(statements.len() as u64);
-    let style = ProgressStyle::with_template("{elapsed} {bar:40} {pos}/{len} {msg}")
-        .context("the bar's own words")?;
-    bar.set_style(style);
+    let bar = progress::steps(statements.len());
     let connection = Connection::open(path)?;
     // Whoever is interrupted begins anew, so nothing need be undone.
     connection.pragma_update(None, "journal_mode", "off")?;

@@ -5,11 +5,11 @@ use crate::conform;
 use crate::device::{CudaArgs, Device};
 use crate::folder::{Folder, so_many, summary};
 use crate::output::{complain, print, print_line};
+use crate::progress;
 use crate::remote::{ChoiceParser, DeviceChoice, RemoteArgs};
 use crate::services::{self, Compiled};
 use anyhow::Result;
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
 use rhythm_engine::compile::{Size, compile_within};
 use rhythm_engine::program::Service;
 use rhythm_engine::settings::BackendConfig;
@@ -18,10 +18,6 @@ use rhythm_server::{Memory, ServerOptions, Site, Sites};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How often the time that has passed is shown.
-const TICK: Duration = Duration::from_millis(200);
 
 /// Compile a service, or several, and report every mistake with file, line, column and a hint. Of
 /// several, also whether one server can serve them together.
@@ -86,7 +82,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let mut all = Vec::new();
     for (folder, at) in folders.into_iter().zip(&args.folders) {
         let files = so_many(folder.sources.files.len(), "file");
-        let shown = under_way()?;
+        let shown = progress::steps(0);
         shown.set_message(format!("compiles {files} of {}", at.display()));
         let compiled = compile_within(&folder.sources, &kinds(), Size::ANY, &mut |done, of| {
             shown.set_position(done as u64);
@@ -117,8 +113,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let mut configs: Vec<_> = all.iter_mut().map(|it| &mut it.service.config).collect();
     services::agree(&mut configs)?;
     let nowhere = |_: &BackendConfig| Ok(Vec::new());
-    let shown = under_way()?;
-    shown.set_length(count as u64);
+    let shown = progress::steps(count);
     let sites = all.into_iter().map(|compiled| {
         let name = &compiled.service.config.service.name;
         let files = so_many(compiled.folder.sources.static_files.len(), "static file");
@@ -186,14 +181,6 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         tell_memory(&sites)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Shows on a terminal what is under way, how far it is, and for how long it has been.
-fn under_way() -> Result<ProgressBar> {
-    let style = ProgressStyle::with_template("{elapsed} [{bar:30}] {pos}/{len} {msg}")?;
-    let shown = ProgressBar::no_length().with_style(style.progress_chars("=> "));
-    shown.enable_steady_tick(TICK);
-    Ok(shown)
 }
 
 /// Tells a service's settings.
@@ -267,8 +254,7 @@ fn tell(site: &Site) -> Result<()> {
 /// Connects to every backend, and tells of each. Whether all can be asked.
 fn reach(service: &Service) -> Result<bool> {
     let mut all = true;
-    let shown = under_way()?;
-    shown.set_length(service.backends.len() as u64);
+    let shown = progress::steps(service.backends.len());
     for config in &service.backends {
         let (name, kind) = (&config.name, config.kind);
         shown.set_message(format!("asks the backend {name}"));

@@ -2,9 +2,10 @@
 
 use crate::device::{CudaArgs, Opened};
 use crate::output::{complain, print_line};
+use crate::progress;
 use crate::remote::{DeviceChoice, Nodes};
 use anyhow::{Result, anyhow, bail};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::device::{Executor, LaneLimits, conformance};
@@ -56,10 +57,6 @@ pub(crate) fn run(
         None if opened.is_emulated() => sizes.filter(|lanes| *lanes <= LANES_EMULATED).collect(),
         None => sizes.collect(),
     };
-    let bar = ProgressBar::new(0);
-    bar.set_style(ProgressStyle::with_template(
-        "{pos} of {len} [{bar:30}] {msg}",
-    )?);
     let mut comparison = Comparison {
         limits: LaneLimits::of(&service.config.limits),
         opened: &opened,
@@ -70,7 +67,7 @@ pub(crate) fn run(
         nodes,
         service,
         sizes,
-        bar,
+        bar: progress::steps(0),
         runs: 0,
         wrong: 0,
         on_host: 0,

@@ -5,8 +5,8 @@ mod memcached;
 
 use crate::exits::wrong;
 use crate::output::{print, print_line};
+use crate::progress;
 use anyhow::{Context, Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use rhythm_bench::load::{self, Banking, Bookstore, LoadOptions, Mix, Page, RATES, Visitors};
 use rhythm_bench::memcached::{MemcachedOptions, SCHEME};
 use rhythm_engine::settings::duration;
@@ -266,15 +266,16 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         ..usual
     };
     let total = warmup + args.duration;
-    let bar = ProgressBar::new(total.as_secs());
-    let style = ProgressStyle::with_template("{elapsed} of {len}s [{bar:30}] {msg}")
-        .context("the progress bar's template")?;
-    bar.set_style(style.progress_chars("=> "));
+    let bar = progress::parts(total.as_secs());
     let report = load::run(options, visitors, &mut |now| {
         bar.set_position(now.elapsed.as_secs());
         bar.set_message(format!(
-            "{:.0} pages/s, {} pages, {} wrong, {} failed",
-            now.pages_per_s, now.pages, now.invalid, now.errors
+            "of {} s: {:.0} pages/s, {} pages, {} wrong, {} failed",
+            total.as_secs(),
+            now.pages_per_s,
+            now.pages,
+            now.invalid,
+            now.errors
         ));
     })?;
     bar.finish_and_clear();

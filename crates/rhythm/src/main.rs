@@ -32,6 +32,7 @@ mod model;
 mod new;
 mod output;
 mod passed;
+mod progress;
 mod remote;
 mod reproduce;
 mod rpo;

@@ -3,7 +3,7 @@
 use super::case::{Fill, Filled};
 use super::error::CompareError;
 use super::names::Names;
-use super::servers::free_port;
+use crate::reproduce::free_port;
 use crate::reproduce::postgres::{self, INSTALL, Postgres};
 use crate::reproduce::{Processors, output, tail};
 use std::fs;

@@ -6,11 +6,10 @@ use super::error::CompareError;
 use super::fetch::{Fetched, Fetcher};
 use super::names::Names;
 use crate::load::{Asked, Right, inflate};
-use crate::reproduce::{Folder, Process, Processors, tail};
+use crate::reproduce::{Folder, Process, Processors, free_port, tail};
 use std::borrow::Cow;
 use std::fs::{self, File};
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -27,11 +26,6 @@ const HEADERS: &str = "\
     User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0\r\n\
     Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n\
     Accept-Language: en-US,en;q=0.5\r\n";
-
-pub(super) fn free_port() -> io::Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    Ok(listener.local_addr()?.port())
-}
 
 /// A page of a server, or all of one kind.
 #[derive(Clone, Debug)]

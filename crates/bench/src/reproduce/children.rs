@@ -10,6 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -48,6 +49,13 @@ static NOW: Mutex<Now> = Mutex::new(Now {
 
 fn now() -> MutexGuard<'static, Now> {
     NOW.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A port of this machine that nobody listens at now. Another may take it before a process does
+/// that is told of it.
+pub(crate) fn free_port() -> io::Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?.port())
 }
 
 /// Ends this program with this code, and before it all processes that it has started to reproduce

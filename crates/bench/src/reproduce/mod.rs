@@ -42,7 +42,7 @@ mod venice;
 mod verdicts;
 
 pub(crate) use charts::{DrawError, FONT, color};
-pub(crate) use children::{Folder, Process, tail};
+pub(crate) use children::{Folder, Process, free_port, tail};
 pub use children::{leave, output};
 pub use error::ReproduceError;
 pub use options::ReproduceOptions;

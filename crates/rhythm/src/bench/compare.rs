@@ -3,7 +3,8 @@
 use crate::exits::wrong;
 use crate::machine;
 use crate::output::{complain, print, print_line};
-use crate::reproduce::{origin, progress, watch_signals};
+use crate::progress;
+use crate::reproduce::{origin, watch_signals};
 use anyhow::{Context, Result, bail};
 use clap::builder::RangedU64ValueParser;
 use rhythm_bench::compare::{self, Case, CompareOptions};
@@ -109,7 +110,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         only: args.only,
     };
     let _watch = watch_signals()?;
-    let report = compare::run(&options, &cases, &args.out, &mut progress::by_points()?)?;
+    let report = compare::run(&options, &cases, &args.out, &mut progress::by_points())?;
     // Printed first: it is there, whatever becomes of the folder.
     print(compare::markdown(&report))?;
     compare::write(&report, &args.out)?;

@@ -20,10 +20,9 @@ use crate::exits::wrong;
 use crate::folder::Folder;
 use crate::load::{parse_page, write_json};
 use crate::reproduce::watch_signals;
-use crate::{machine, output};
+use crate::{machine, output, progress};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
-use indicatif::ProgressBar;
 use measure::Bench;
 use part::Part;
 use queues::Asked;
@@ -160,8 +159,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .first()
         .context("the service has no backend: it is not Banking")?;
     let bank = bank_of(backend)?;
-    let bar = ProgressBar::new_spinner();
-    bar.enable_steady_tick(Duration::from_millis(200));
+    let bar = progress::spinner();
     let power = description
         .as_ref()
         .map(|gpu| PowerMeter::start(&gpu.pci_bus));

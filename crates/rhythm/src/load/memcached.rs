@@ -1,7 +1,7 @@
 //! `rhythm load memcached://...`: what only memcached servers are loaded with, and the run.
 
+use crate::progress;
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressStyle};
 use rhythm_bench::memcached::{
     self, MemcachedOptions, MemcachedProgress, MemcachedReport, Sizes, Words,
 };
@@ -117,9 +117,7 @@ impl MemcachedArgs {
 
 /// Loads memcached servers, and shows how it is getting on.
 pub(super) fn run(options: MemcachedOptions) -> Result<MemcachedReport> {
-    let bar = ProgressBar::new(0);
-    let style = ProgressStyle::with_template("{elapsed} [{bar:30}] {msg}")?;
-    bar.set_style(style.progress_chars("=> "));
+    let bar = progress::parts(0);
     let slices = options.slices as u64;
     let report = memcached::run(options, &mut |now| match now {
         MemcachedProgress::Filling { server, done, of } => {

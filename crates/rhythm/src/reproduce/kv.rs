@@ -1,10 +1,11 @@
 //! `rhythm reproduce kv`.
 
 use super::against::{Against, print_changes};
-use super::{origin, progress};
+use super::origin;
 use crate::exits::wrong;
 use crate::machine;
 use crate::output::{complain, print_line};
+use crate::progress;
 use anyhow::{Context, Result, bail};
 use rhythm_bench::reproduce::{self, ReproduceOptions};
 use rhythm_engine::settings::duration;
@@ -100,11 +101,11 @@ pub(super) fn run(args: Kv) -> Result<ExitCode> {
     };
     let (table, passed, verdicts) = match args.schemes {
         true => {
-            let report = reproduce::run_schemes(&options, &mut progress::by_points()?)?;
+            let report = reproduce::run_schemes(&options, &mut progress::by_points())?;
             ("schemes.md", report.passed(), None)
         }
         false => {
-            let report = reproduce::run(&options, &mut progress::by_points()?)?;
+            let report = reproduce::run(&options, &mut progress::by_points())?;
             ("kv.md", report.passed(), Some(report.verdicts))
         }
     };

@@ -4,7 +4,6 @@ mod against;
 mod all;
 mod kv;
 pub(crate) mod origin;
-pub(crate) mod progress;
 mod rhythm;
 mod rpo;
 mod venice;

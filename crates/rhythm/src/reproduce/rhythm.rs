@@ -1,11 +1,12 @@
 //! `rhythm reproduce rhythm`.
 
 use super::against::{Against, print_changes};
-use super::{origin, progress};
+use super::origin;
 use crate::exits::wrong;
 use crate::folder::Folder;
 use crate::machine;
 use crate::output::print_line;
+use crate::progress;
 use anyhow::{Context, Result, bail};
 use rhythm_bench::emulate::mix14;
 use rhythm_bench::load::Page;
@@ -127,7 +128,7 @@ pub(super) fn run(args: Rhythm) -> Result<ExitCode> {
         },
         out: args.out,
     };
-    let report = run_rhythm(&site, &options, &mut progress::by_points()?)?;
+    let report = run_rhythm(&site, &options, &mut progress::by_points())?;
     print_line(options.out.join("report.md").display())?;
     print_changes(&report.verdicts, earlier.as_ref())?;
     Ok(ExitCode::SUCCESS)

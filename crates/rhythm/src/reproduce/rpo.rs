@@ -1,9 +1,10 @@
 //! `rhythm reproduce rpo`.
 
 use super::against::{Against, print_changes};
-use super::{origin, progress};
+use super::origin;
 use crate::machine;
 use crate::output::{complain, print_line};
+use crate::progress;
 use anyhow::{Context, Result};
 use rhythm_bench::reproduce::{MeasuredEffort, MeasuredOptions, RpoOptions, run_measured, run_rpo};
 use rhythm_rpo::model::Params;
@@ -84,7 +85,7 @@ pub(super) fn run(args: Rpo) -> Result<ExitCode> {
         commit: origin::commit(&program),
         command: origin::command(),
     };
-    let verdicts = run_rpo(&options, &mut progress::by_runs()?)?;
+    let verdicts = run_rpo(&options, &mut progress::by_runs())?;
     print_line(options.out.join("rpo.md").display())?;
     print_changes(&verdicts, earlier.as_ref())?;
     Ok(ExitCode::SUCCESS)
@@ -104,7 +105,7 @@ fn measured(args: Rpo, program: &Path) -> Result<ExitCode> {
         commit: origin::commit(program),
         command: origin::command(),
     };
-    let report = run_measured(&options, &mut progress::by_points()?)?;
+    let report = run_measured(&options, &mut progress::by_points())?;
     for failed in &report.failed {
         complain(format_args!("rhythm: not right: {failed}"));
     }

@@ -1,9 +1,10 @@
 //! `rhythm reproduce venice`.
 
 use super::against::{Against, print_changes};
-use super::{origin, progress};
+use super::origin;
 use crate::machine;
 use crate::output::{complain, print_line};
+use crate::progress;
 use anyhow::{Context, Result};
 use rhythm_bench::reproduce::{Figure, VeniceEffort, VeniceOptions, run_venice};
 use std::env;
@@ -78,7 +79,7 @@ pub(super) fn run(args: Venice) -> Result<ExitCode> {
         machine: machine::describe(),
         command: origin::command(),
     };
-    let report = run_venice(&options, &mut progress::by_points()?)?;
+    let report = run_venice(&options, &mut progress::by_points())?;
     for lacking in &report.lacking {
         complain(format_args!("rhythm: left out: {lacking}"));
     }

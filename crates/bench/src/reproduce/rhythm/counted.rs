@@ -7,9 +7,10 @@ use super::similarity::Similarity;
 use super::valgrind::Valgrind;
 use crate::load::{self, Banking, LoadOptions};
 use crate::reproduce::error::ReproduceError;
+use crate::reproduce::free_port;
 use crate::reproduce::section::{Section, cell, column, ours, value};
 use rhythm_rpo::report::Kind::{Computed, Counted, Measured};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -254,10 +255,8 @@ pub(super) fn system_calls(
 }
 
 fn free_address() -> Result<String, ReproduceError> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let address = listener.and_then(|listener| listener.local_addr());
-    let address = address.map_err(ReproduceError::file(Path::new("a free port")))?;
-    Ok(address.to_string())
+    let port = free_port().map_err(ReproduceError::file(Path::new("a free port")))?;
+    Ok(format!("127.0.0.1:{port}"))
 }
 
 /// Waits until it serves; whether it does, and has not ended.

@@ -88,7 +88,7 @@ pub(super) fn latency(
         ));
     }
     let Some(lanes) = layouts.first().map(|of| of.lanes) else {
-        // A report of something else of the card.
+        // Its layouts have no times.
         report.note(&mut section);
         return Ok(section);
     };

@@ -226,6 +226,11 @@ impl DeviceReport {
         layouts.collect()
     }
 
+    /// Whether it is, at least in part, of pages in layouts.
+    pub(super) fn has_layouts(&self) -> bool {
+        !self.report.layouts.is_empty()
+    }
+
     /// What cohorts take in each layout, and the layouts of which that is not known.
     pub(super) fn cohort_times(&self) -> (Vec<CohortTimes>, Vec<&str>) {
         let (mut known, mut unknown) = (Vec::new(), Vec::new());
@@ -622,5 +627,16 @@ mod tests {
         all.table_3().write(&mut text);
         assert!(!text.contains("NaN"), "{text}");
         assert!(report(&[Some(5.0)], 1).rates().is_empty());
+    }
+
+    #[test]
+    fn a_report_of_queues_alone_is_of_no_layouts() {
+        let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results");
+        let read = DeviceReport::read(&results.join("2026-11-26-gpu-queues.json"));
+        let alone = read.expect("it is one");
+        assert!(!alone.has_layouts() && alone.rates().is_empty());
+        let queues = alone.queues().expect("it has them");
+        assert_eq!(queues.table.rows.len(), 3);
+        assert!(alone.figure_9().is_none() && alone.figure_10().is_none());
     }
 }

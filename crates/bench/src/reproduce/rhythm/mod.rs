@@ -82,7 +82,9 @@ pub fn run_rhythm(
         .map(|path| DeviceReport::read(path))
         .collect::<Result<_, _>>()?;
     // Where a report cannot be simulated, that is said before the rest takes its time.
-    let formed = gpus.iter().map(|gpu| formed::latency(gpu, site, options));
+    // A report may be of something else of a card alone.
+    let of_layouts = || gpus.iter().filter(|gpu| gpu.has_layouts());
+    let formed = of_layouts().map(|gpu| formed::latency(gpu, site, options));
     let formed = formed.collect::<Result<Vec<_>, _>>()?;
     let rates = gpus.iter().flat_map(DeviceReport::rates);
     let rates: Vec<gpu::Rate> = rates.map(|(_, rate)| rate).collect();
@@ -116,30 +118,26 @@ pub fn run_rhythm(
     sections.insert(1, executed::table_2(&reached));
     sections.push(executed::table_3(options, &reached));
     sections.push(executed::latency(site, options, &reached, &mut tell)?);
-    sections.extend(gpus.iter().map(DeviceReport::table_3));
-    if gpus.is_empty() {
+    sections.extend(of_layouts().map(DeviceReport::table_3));
+    if of_layouts().next().is_none() {
         sections.push(gpu::absent("Table 3, GPU", "throughput, power and latency"));
     }
     sections.extend(formed);
-    if gpus.is_empty() {
+    if of_layouts().next().is_none() {
         sections.push(gpu::absent(formed::NUMBER, formed::TITLE));
     }
     let commands = of_rates(&gpus);
     sections.extend(gpus.iter().rev().find_map(DeviceReport::row_layout));
     sections.push(computed::figure_8(&reached, &rates).by(&commands));
-    let of_layouts = |of: fn(&DeviceReport) -> Option<Section>, number, title| {
+    let last_of = |of: fn(&DeviceReport) -> Option<Section>, number, title| {
         // One of each: the last report's, as far as it has the layout.
         let last = gpus.iter().rev().find_map(of);
         last.unwrap_or_else(|| gpu::absent(number, title))
     };
     let figure_9 = ("Figure 9", "answers across PCIe (layout a)");
-    sections.push(of_layouts(DeviceReport::figure_9, figure_9.0, figure_9.1));
+    sections.push(last_of(DeviceReport::figure_9, figure_9.0, figure_9.1));
     let figure_10 = ("Figure 10", "pages of layout b");
-    sections.push(of_layouts(
-        DeviceReport::figure_10,
-        figure_10.0,
-        figure_10.1,
-    ));
+    sections.push(last_of(DeviceReport::figure_10, figure_10.0, figure_10.1));
     sections.push(executed::buffers(site, options, &mut tell)?);
     sections.push(computed::projection(&reached, &gpus).by(&commands));
     sections.push(computed::cores(&reached, &rates, options.watts_core).by(&commands));
@@ -147,7 +145,7 @@ pub fn run_rhythm(
     let resources = computed::resources(&reached, &rates, &server.sessions[0]);
     sections.push(resources.by(&commands));
     sections.push(executed::cohort_sizes(site, options, &mut tell)?);
-    sections.extend(gpus.iter().map(DeviceReport::cohort_sizes));
+    sections.extend(of_layouts().map(DeviceReport::cohort_sizes));
     let queues: Vec<Section> = gpus.iter().filter_map(DeviceReport::queues).collect();
     match queues.is_empty() {
         true => sections.push(gpu::no_queues()),
@@ -180,7 +178,8 @@ pub fn run_rhythm(
 /// The commands whose figures others are computed of.
 fn of_rates(gpus: &[DeviceReport]) -> String {
     let own = [executed::COMMAND].into_iter();
-    let all: Vec<&str> = own.chain(gpus.iter().map(DeviceReport::command)).collect();
+    let of_layouts = gpus.iter().filter(|gpu| gpu.has_layouts());
+    let all: Vec<&str> = own.chain(of_layouts.map(DeviceReport::command)).collect();
     all.join("; ")
 }
 

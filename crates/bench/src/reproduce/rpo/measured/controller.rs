@@ -1,6 +1,6 @@
 //! `rhythm rpo` beside the shop, and what it tells of itself.
 
-use super::super::super::children::Process;
+use super::super::super::children::{Process, free_port};
 use super::super::super::error::ReproduceError;
 use super::super::super::figures::metrics;
 use super::cpus::Cpus;
@@ -10,7 +10,7 @@ use crate::memcached::cpu;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -57,8 +57,8 @@ impl Controller {
         cpus: &Cpus,
         way: Way,
     ) -> Result<Controller, ReproduceError> {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr());
-        let admin = free.map_err(failed)?;
+        let port = free_port().map_err(failed)?;
+        let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let path = shop.file("controller.log");
         let log = File::create(&path).map_err(ReproduceError::file(&path))?;
         let mut command = Command::new(program);

@@ -1,12 +1,12 @@
 //! The paper's server: TPC-W in PHP on Apache, with a database beside it, all below one process.
 
-use super::super::super::children::{Folder, Process, tail};
+use super::super::super::children::{Folder, Process, free_port, tail};
 use super::super::super::error::ReproduceError;
 use super::super::super::postgres::program_path;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -108,11 +108,6 @@ fn done(server: &str, output: io::Result<Output>) -> Result<Vec<u8>, ReproduceEr
     }
 }
 
-fn free_port() -> Result<u16, ReproduceError> {
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr());
-    Ok(free.map_err(|why| failed("a server", why))?.port())
-}
-
 impl Shop {
     /// Starts it and fills its database.
     pub(super) fn start(parts: &Parts<'_>) -> Result<Shop, ReproduceError> {
@@ -148,7 +143,8 @@ impl Shop {
             "make",
             make.arg(format!("OUT={}", module.display())).output(),
         )?;
-        let [postgres_port, told_port, untold_port] = [free_port()?, free_port()?, free_port()?];
+        let free = || free_port().map_err(|why| failed("a server", why));
+        let [postgres_port, told_port, untold_port] = [free()?, free()?, free()?];
         let path = run.join("log");
         let log = File::create(&path).map_err(ReproduceError::file(&path))?;
         let mut command = Command::new("sh");
