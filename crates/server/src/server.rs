@@ -434,7 +434,11 @@ fn check_redirects(sites: &Sites, speaks_tls: bool) -> Result<(), String> {
     let mut sites = sites.all().iter();
     match speaks_tls || sites.all(|site| site.settings.https_port.is_none()) {
         true => Ok(()),
-        false => Err("tls.redirect_port sends clients to where nobody speaks TLS".to_owned()),
+        false => Err(
+            "tls.redirect_port sends clients to where nobody speaks TLS: name a place for it here, \
+             such as 127.0.0.1:8443"
+                .to_owned(),
+        ),
     }
 }
 

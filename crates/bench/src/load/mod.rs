@@ -73,7 +73,7 @@ pub enum LoadError {
     #[error(transparent)]
     Target(#[from] TargetError),
     /// Nothing answers there.
-    #[error("cannot connect to {address}")]
+    #[error("cannot connect to {address}, where what is loaded has to serve already")]
     Connect {
         /// Where.
         address: SocketAddr,

@@ -196,7 +196,8 @@ impl<'a> Compiler<'_, 'a> {
                         match near.starts_with("did you mean") {
                             true => &near.clone(),
                             false => {
-                                "there are: range, dict, namespace, now, randrange, url_for, macros"
+                                "there are: range, dict, namespace, now, randrange, url_for; and \
+                                 macros, another file's by {% from \"FILE\" import NAME %}"
                             }
                         }
                     }

@@ -59,6 +59,10 @@ fn database(folder: &Path) -> rusqlite::Connection {
 #[test]
 fn what_is_typed_is_a_value_and_what_breaks_a_rule_changes_nothing() {
     let folder = notes("notes_pages", "");
+    let lacks = "+++\nroute = \"GET /lacks\"\n[[step]]\ncall = \"board\"\n\
+                 exec = \"insert into topic (name) values (null)\"\n\
+                 row = \"a(changed:int)\"\n+++\n{{ a.status }}";
+    fs::write(folder.join("pages/lacks.html"), lacks).expect("a file can be written");
     let server = Server::start(&folder, &[]);
     let (status, page) = get(&server, "/");
     assert_eq!(status, 200);
@@ -90,6 +94,13 @@ fn what_is_typed_is_a_value_and_what_breaks_a_rule_changes_nothing() {
         assert_eq!(post(&mut client, "/notes/1/like", "topic=1").unwrap(), 303);
     }
     assert!(get(&server, "/topics/1").1.contains("Like (3)"));
+    // Of rules that are broken the log tells but of this one, which no user breaks.
+    assert_eq!(get(&server, "/lacks"), (200, "1".to_owned()));
+    let said = server.said("a statement failed")["fields"].to_string();
+    assert!(
+        said.contains("NOT NULL") && said.contains("topic.name"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -53,6 +53,8 @@ fn what_is_typed_is_a_value_and_what_breaks_a_rule_changes_nothing() {
         ("pg_pages_socket", database.socket_url()),
     ] {
         let folder = site(test, &url, "");
+        let lacks = "exec = \"insert into topic (name) values (null)\"\nrow = \"a(changed:int)\"";
+        page(&folder, "lacks", lacks, "{{ a.status }}");
         let server = Server::start(&folder, &[]);
         let (status, page) = get(&server, "/");
         assert_eq!(status, 200);
@@ -89,6 +91,10 @@ fn what_is_typed_is_a_value_and_what_breaks_a_rule_changes_nothing() {
                 .1
                 .contains(&format!("Like ({likes})"))
         );
+        // Of rules that are broken the log tells but of this one, which no user breaks.
+        assert_eq!(get(&server, "/lacks"), (200, "1".to_owned()));
+        let said = server.said("a statement failed")["fields"].to_string();
+        assert!(said.contains("SQLSTATE 23502"), "{said}");
         // Nobody is told the password.
         for said in [server.ask_admin("/config").1, check(&folder)] {
             assert!(!said.contains("riddle"), "{said}");

@@ -21,6 +21,11 @@ impl PostgresWire {
         let class = error.code.get(..2).unwrap_or_default();
         let judged = match (class, &*error.code) {
             (_, code) if !merges && call.has_name && breaks_rule(code, call.asking) => {
+                // A column has no value that must have one: whoever wrote the page or the table
+                // left it out, where other rules are broken by what users ask.
+                if code == "23502" {
+                    self.tell(call, &error.in_words());
+                }
                 return (Ok(BROKEN), true);
             }
             // It has to be prepared anew, on all connections: its tables were changed.

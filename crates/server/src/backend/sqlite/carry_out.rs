@@ -8,7 +8,7 @@ use super::wrong::{in_words, of_file};
 use crate::backend::words::Words;
 use rhythm_engine::cohort::{Cell, ROWS_MAX};
 use rhythm_net::local;
-use rusqlite::ffi::ErrorCode;
+use rusqlite::ffi::{ErrorCode, SQLITE_CONSTRAINT_NOTNULL};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, Statement};
 use std::os::unix::net::UnixStream;
@@ -190,8 +190,9 @@ pub(super) fn answer(
         Wrong::Sqlite(why) if deadline.gives_way() && is_stop(&why) => Outcome::Late,
         Wrong::Sqlite(why) => {
             let outcome = words.failed(statement, &why);
-            if outcome == Outcome::Broken && !query.has_name {
-                // Its page has no status to look at: nobody else tells of it.
+            if outcome == Outcome::Broken && (!query.has_name || lacks_value(&why)) {
+                // Its page has no status to look at, or cannot be what was meant: nobody else
+                // tells of it.
                 words.tell(statement, &in_words(&why));
             }
             outcome
@@ -204,6 +205,13 @@ pub(super) fn answer(
     };
     out.truncate(start);
     answer_failed(outcome, out);
+}
+
+/// Whether a column has no value that must have one: whoever wrote the page or the table left it
+/// out, where other rules are broken by what users ask.
+fn lacks_value(why: &Error) -> bool {
+    let code = why.sqlite_error().map(|error| error.extended_code);
+    code == Some(SQLITE_CONSTRAINT_NOTNULL)
 }
 
 fn is_stop(why: &Error) -> bool {
