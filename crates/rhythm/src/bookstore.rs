@@ -8,6 +8,7 @@ use rusqlite::Connection;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -90,10 +91,14 @@ fn make(path: &Path, scale: &str) -> Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let beside = Path::new(&beside);
-    File::create_new(beside).with_context(|| {
+    if let Err(why) = File::create_new(beside) {
+        let cure = match why.kind() {
+            ErrorKind::AlreadyExists => "; where one that was interrupted left it, remove it",
+            _ => "",
+        };
         let beside = beside.display();
-        format!("cannot make {beside}; where one that was interrupted left it, remove it")
-    })?;
+        return Err(why).with_context(|| format!("cannot make {beside}{cure}"));
+    }
     let made = fill(beside, scale).and_then(|()| name(beside, path));
     if made.is_err() {
         let _ = fs::remove_file(beside);

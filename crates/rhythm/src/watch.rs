@@ -65,6 +65,9 @@ impl Watched {
     }
 }
 
+/// The folders that pages are made of; static files come last.
+const PARTS: [&str; 3] = ["pages", "templates", "static"];
+
 /// A number that is another one where a file is. Static files come last: however many there are,
 /// what pages are made of is looked at.
 fn state(folder: &Path) -> u64 {
@@ -73,15 +76,19 @@ fn state(folder: &Path) -> u64 {
         left: FILES_MAX,
         above: Vec::new(),
     };
-    // Beside service.toml what tables are made of, but no databases, which change by being used.
+    let ends = |path: &Path, ending: &str| path.extension().is_some_and(|it| it == ending);
+    // Beside service.toml what tables are made of, there or in a folder of its own, but no
+    // databases, which change by being used.
     for entry in entries(folder) {
-        let ending = entry.extension().unwrap_or_default();
-        if ["toml", "sql"].iter().any(|known| ending == *known) {
+        if ends(&entry, "toml") || ends(&entry, "sql") {
             look.at(&entry);
+        } else if entry.is_dir() && !PARTS.iter().any(|part| entry.ends_with(part)) {
+            let scripts = entries(&entry).into_iter().filter(|path| ends(path, "sql"));
+            scripts.for_each(|script| look.at(&script));
         }
     }
-    for below in ["pages", "templates", "static"] {
-        look.at(&folder.join(below));
+    for part in PARTS {
+        look.at(&folder.join(part));
     }
     look.hasher.finish()
 }
@@ -245,7 +252,12 @@ mod tests {
         fs::write(folder.join("service.toml"), "[service]").unwrap();
         let third = state(&folder);
         fs::remove_file(folder.join("pages/below/a.html")).unwrap();
-        let states = [first, second, third, state(&folder)];
+        let fourth = state(&folder);
+        fs::create_dir(folder.join("sql")).unwrap();
+        fs::write(folder.join("sql/other.db"), "").unwrap();
+        assert_eq!(state(&folder), fourth);
+        fs::write(folder.join("sql/schema.sql"), "").unwrap();
+        let states = [first, second, third, fourth, state(&folder)];
         fs::remove_dir_all(&folder).unwrap();
         for (index, one) in states.iter().enumerate() {
             assert!(!states[..index].contains(one), "{index}");

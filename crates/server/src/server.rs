@@ -36,7 +36,9 @@ use rhythm_engine::session::{SessionArray, SignIns, StoredFields};
 use rhythm_engine::settings::AccessLogFormat;
 use rhythm_http2::Multiplexed;
 use rhythm_net::tls::{Acceptor, Certificate, Tls};
-use rhythm_net::workers::{self, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers};
+use rhythm_net::workers::{
+    self, Entrance, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers,
+};
 use rhythm_net::{Addresses, DriverOptions, Layer, Listener, clock, resource};
 use rhythm_observe::NoTls;
 use rhythm_observe::admin::{Admin, Names};
@@ -300,33 +302,16 @@ impl Server {
                 None => Admin::start(listener, names, observed),
             })
             .transpose()?;
-        let worker_options = worker_options(&options);
-        let http2 = options.http2;
-        // Who is slow with the end of an answer is waited for as with what is before it.
-        let linger = options.pipeline.clients.send_timeout;
-        let counts = metrics.clone();
-        let make = move |thread: WorkerThread<'_, Command>| factory.make(thread);
         let has_layer = acceptor.is_some()
             || options.may_ask_tls
             || current.sites().all().iter().any(|site| asks_tls(site));
-        let started_workers = if has_layer {
-            let (acceptor, strangers) = (acceptor.clone(), Arc::new(NoTls::default()));
-            workers::start(&worker_options, entrances, move |thread| {
-                let figures = counts.worker(thread.index);
-                let tls = Tls::new(https::TLS, acceptor.clone(), figures.tls.clone());
-                let tls = tls.answering(strangers.clone());
-                let now = clock::monotonic();
-                let inner = make(thread)
-                    .map(|pipeline| Multiplexed::new(pipeline, http2, figures.http2.clone(), now));
-                inner.map(|inner| Layer::new(inner, tls, linger, now))
-            })
-        } else {
-            workers::start(&worker_options, entrances, move |thread| {
-                let now = clock::monotonic();
-                let figures = counts.worker(thread.index).http2.clone();
-                make(thread).map(|pipeline| Multiplexed::new(pipeline, http2, figures, now))
-            })
-        };
+        let started_workers = start_workers(
+            &options,
+            entrances,
+            factory,
+            (has_layer, acceptor.clone()),
+            metrics.clone(),
+        );
         let workers = match started_workers {
             Ok(workers) => workers,
             Err(error) => {
@@ -334,40 +319,24 @@ impl Server {
                 if let Some(admin) = admin {
                     admin.stop();
                 }
-                return Err(error.into());
+                return Err(error);
             }
         };
         // Nobody else sets it.
         let _ = started.set(workers.inboxes().to_vec());
-        let mut loader = parts.loader;
-        let before = current.clone();
-        let checked: Box<dyn FnMut() -> Loaded + Send> = Box::new(move || {
-            let names = host_names.get().expect("the workers have been made");
-            let before = before.sites();
-            let all = loader(&before)
-                .into_iter()
-                .zip(before.all())
-                .zip(&sessions_max);
-            all.map(|((site, before), sessions_max)| {
-                let site = site?;
-                may_follow(before, &site, *sessions_max)?;
-                if asks_tls(&site) && !has_layer {
-                    return Err(
-                        "a backend, or a server that is proxied to, is asked over TLS now, and \
-                         none was as the server started: restart it"
-                            .to_owned(),
-                    );
-                }
-                site.check_hosts(names).map(|()| site)
-            })
-            .collect()
-        });
+        let loader = checked_loader(
+            parts.loader,
+            current.clone(),
+            host_names,
+            sessions_max,
+            has_layer,
+        );
         let shared = Shared {
             inboxes: workers.inboxes().to_vec(),
             drain: options.drain,
             reloads: start_reloads(
                 Loads {
-                    loader: checked,
+                    loader,
                     names: BackendNames::new(parts.resolver),
                     metrics: metrics.clone(),
                     acceptor,
@@ -396,6 +365,72 @@ impl Server {
             finish,
         })
     }
+}
+
+/// Starts the workers: with TLS where they have a layer of it, and for clients, too, where there is
+/// an acceptor.
+fn start_workers(
+    options: &ServerOptions,
+    entrances: Vec<Entrance>,
+    factory: WorkerFactory,
+    (has_layer, acceptor): (bool, Option<Arc<Acceptor>>),
+    metrics: Arc<Metrics>,
+) -> Result<Workers<Command>, StartError> {
+    let worker_options = worker_options(options);
+    let http2 = options.http2;
+    // Who is slow with the end of an answer is waited for as with what is before it.
+    let linger = options.pipeline.clients.send_timeout;
+    let make = move |thread: WorkerThread<'_, Command>| -> Result<_, String> {
+        let now = clock::monotonic();
+        let figures = metrics.worker(thread.index);
+        let pipeline = factory.make(thread)?;
+        let multiplexed = Multiplexed::new(pipeline, http2, figures.http2.clone(), now);
+        Ok((multiplexed, figures, now))
+    };
+    let workers = match has_layer {
+        true => {
+            let strangers = Arc::new(NoTls::default());
+            workers::start(&worker_options, entrances, move |thread| {
+                let (inner, figures, now) = make(thread)?;
+                let tls = Tls::new(https::TLS, acceptor.clone(), figures.tls.clone());
+                let tls = tls.answering(strangers.clone());
+                Ok::<_, String>(Layer::new(inner, tls, linger, now))
+            })
+        }
+        false => workers::start(&worker_options, entrances, move |thread| {
+            make(thread).map(|(inner, ..)| inner)
+        }),
+    };
+    Ok(workers?)
+}
+
+/// The sites anew, each as far as it may follow the one before it without a restart.
+fn checked_loader(
+    mut loader: Loader,
+    current: Arc<Current>,
+    host_names: HostNames,
+    sessions_max: Vec<usize>,
+    has_layer: bool,
+) -> Box<dyn FnMut() -> Loaded + Send> {
+    Box::new(move || {
+        let names = host_names.get().expect("the workers have been made");
+        let before = current.sites();
+        let all = loader(&before).into_iter().zip(before.all());
+        let all = all.zip(&sessions_max);
+        all.map(|((site, before), sessions_max)| {
+            let site = site?;
+            may_follow(before, &site, *sessions_max)?;
+            if asks_tls(&site) && !has_layer {
+                return Err(
+                    "a backend, or a server that is proxied to, is asked over TLS now, and none \
+                     was as the server started: restart it"
+                        .to_owned(),
+                );
+            }
+            site.check_hosts(names).map(|()| site)
+        })
+        .collect()
+    })
 }
 
 /// The certificates of all sites.

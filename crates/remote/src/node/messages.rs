@@ -115,7 +115,7 @@ impl NodeWorker {
     fn offered(&mut self, port: &mut dyn Port, id: ConnectionId, digest: Digest, now: Time) {
         let tell = self.tell(id, digest);
         match self.services.find(&digest, tell) {
-            Found::Kept(compiled) => self.compiled(port, id, digest, Ok(compiled), now),
+            Found::Known(compiled) => self.compiled(port, id, digest, compiled, now),
             Found::Pending => {}
             Found::Unknown => {
                 let compiles = self.compiles(id);

@@ -2,11 +2,12 @@
 //!
 //! They are kept under the digests of what they were compiled of, so that front ends that serve the
 //! same have one, and a front end that comes again finds it. How many there are is bounded, and so
-//! are their bytes: those that nobody used for longest go first, and are asked for again.
+//! are their bytes: those that nobody used for longest go first, and are asked for again. Of those
+//! that are not fit, of which the last few are remembered, too, nothing is kept but why.
 
 use crate::bundle::{Compiled, StageMax, compile_bundle};
-use crate::wire::message::Digest;
-use std::collections::HashMap;
+use crate::wire::message::{Digest, words};
+use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,7 @@ const BYTES_MAX: usize = 128 << 20;
 /// Most services that wait to be compiled.
 const WAITING_MAX: usize = 8;
 
-/// Whom the outcome is told: it is called on the thread that compiles.
+/// Whom the outcome is told: it is called on the thread that compiles, or on that of who asks.
 pub(super) type Tell = Box<dyn FnOnce(Result<Compiled, String>) + Send>;
 
 #[derive(Debug)]
@@ -30,6 +31,8 @@ struct Kept {
 #[derive(Default)]
 struct State {
     kept: HashMap<Digest, Kept>,
+    /// Those that are not fit, and why: the last ones.
+    unfit: VecDeque<(Digest, String)>,
     /// Under way, and who waits for them.
     pending: HashMap<Digest, Vec<Tell>>,
     /// Counts uses.
@@ -44,7 +47,8 @@ pub(super) struct Services {
 
 /// What there is of a service.
 pub(super) enum Found {
-    Kept(Compiled),
+    /// It was compiled, or is not fit, and why.
+    Known(Result<Compiled, String>),
     /// It is compiled just now: whoever asked is told.
     Pending,
     /// Nobody has it.
@@ -86,19 +90,16 @@ impl Services {
 
     /// The service, for a cohort.
     pub(super) fn get(&self, digest: &Digest) -> Option<Compiled> {
-        let state = &mut *self.state();
-        state.uses += 1;
-        let kept = state.kept.get_mut(digest)?;
-        kept.used = state.uses;
-        Some(kept.compiled.clone())
+        self.state().used(digest)
     }
 
-    /// What there is of a service that was offered; `tell` is told if it is pending.
+    /// What is known of a service that was offered; `tell` is told if it is pending.
     pub(super) fn find(&self, digest: &Digest, tell: Tell) -> Found {
-        if let Some(compiled) = self.get(digest) {
-            return Found::Kept(compiled);
+        let mut state = self.state();
+        if let Some(known) = state.known(digest) {
+            return Found::Known(known);
         }
-        match self.state().pending.get_mut(digest) {
+        match state.pending.get_mut(digest) {
             Some(told) => {
                 told.push(tell);
                 Found::Pending
@@ -110,6 +111,12 @@ impl Services {
     /// Has sources compiled; `tell` is told what comes of it. False: too many wait.
     pub(super) fn compile(&self, digest: Digest, bytes: Vec<u8>, tell: Tell) -> bool {
         let mut state = self.state();
+        if let Some(known) = state.known(&digest) {
+            // Another had it compiled meanwhile.
+            drop(state);
+            tell(known);
+            return true;
+        }
         if let Some(told) = state.pending.get_mut(&digest) {
             told.push(tell);
             return true;
@@ -122,16 +129,24 @@ impl Services {
     }
 
     fn compiled(&self, digest: Digest, compiled: Result<Compiled, String>) {
+        // Names of files are the front end's, and as long as it likes.
+        let compiled = compiled.map_err(|why| words(&why).to_owned());
         let told = {
             let state = &mut *self.state();
             state.uses += 1;
-            if let Ok(compiled) = &compiled {
-                let kept = Kept {
-                    compiled: compiled.clone(),
-                    used: state.uses,
-                };
-                state.kept.insert(digest, kept);
-                state.make_room();
+            match &compiled {
+                Ok(compiled) => {
+                    let kept = Kept {
+                        compiled: compiled.clone(),
+                        used: state.uses,
+                    };
+                    state.kept.insert(digest, kept);
+                    state.make_room();
+                }
+                Err(why) => {
+                    state.unfit.truncate(SERVICES_MAX - 1);
+                    state.unfit.push_front((digest, why.clone()));
+                }
             }
             state.pending.remove(&digest).unwrap_or_default()
         };
@@ -140,6 +155,21 @@ impl Services {
 }
 
 impl State {
+    /// The service, if it is kept, which is used by that.
+    fn used(&mut self, digest: &Digest) -> Option<Compiled> {
+        self.uses += 1;
+        let kept = self.kept.get_mut(digest)?;
+        kept.used = self.uses;
+        Some(kept.compiled.clone())
+    }
+
+    /// What came of a service that was compiled, as far as that is remembered.
+    fn known(&mut self, digest: &Digest) -> Option<Result<Compiled, String>> {
+        let unfit = self.unfit.iter().find(|(unfit, _)| unfit == digest);
+        let unfit = unfit.map(|(_, why)| Err(why.clone()));
+        self.used(digest).map(Ok).or(unfit)
+    }
+
     /// Lets go of those that were used least lately, but for the last one.
     fn make_room(&mut self) {
         let is_too_much = |kept: &HashMap<Digest, Kept>| {

@@ -10,6 +10,7 @@ use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::source::Sources;
 use rhythm_net::Waker;
 use rhythm_protocol::scan::Level;
+use sha2::{Digest as _, Sha256};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -132,6 +133,7 @@ enum Heard {
     Ready,
     Send(Digest),
     Later(String),
+    Unfit(String),
     Done(u64),
     Refused(String),
     Corrupt,
@@ -143,6 +145,7 @@ fn heard(message: Message<'_>) -> Heard {
         Message::Ready { .. } => Heard::Ready,
         Message::Send { digest } => Heard::Send(digest),
         Message::Later { why, .. } => Heard::Later(why.to_owned()),
+        Message::Unfit { why, .. } => Heard::Unfit(why.to_owned()),
         Message::Done { token, .. } => Heard::Done(token),
         Message::Refused { why } => Heard::Refused(why.to_owned()),
         Message::Corrupt => Heard::Corrupt,
@@ -334,6 +337,26 @@ fn one_service_of_a_front_end_is_compiled_at_a_time() {
         matches!(&heard, [Heard::Later(why), Heard::Ready] if why.contains("compiled")),
         "{heard:?}"
     );
+}
+
+#[test]
+fn that_a_service_is_not_fit_is_found_out_once() {
+    let node = Lent::start(64 << 20);
+    let bytes: &[u8] = b"no service";
+    let digest: Digest = Sha256::digest(bytes).into();
+    let mut front = Front::connect(node.address(), PATIENCE).expect("room");
+    front.say(Message::Offer { digest });
+    assert_eq!(front.hear().expect("it is asked"), Heard::Send(digest));
+    front.say(Message::Sources { bytes });
+    let Heard::Unfit(why) = front.hear().expect("it is told") else {
+        panic!("it is no service");
+    };
+    let mut other = Front::connect(node.address(), PATIENCE).expect("room");
+    for front in [&mut front, &mut other] {
+        front.say(Message::Offer { digest });
+        let heard = front.hear().expect("it is told, and not asked");
+        assert_eq!(heard, Heard::Unfit(why.clone()));
+    }
 }
 
 #[test]

@@ -114,7 +114,7 @@ pub(crate) fn put_done(token: u64, to: &mut Vec<u8>, write: impl FnOnce(&mut Bou
 }
 
 /// As much of a reason as a message takes.
-fn words(why: &str) -> &str {
+pub(crate) fn words(why: &str) -> &str {
     let mut end = why.len().min(WHY_MAX);
     while !why.is_char_boundary(end) {
         end -= 1;

@@ -7,6 +7,7 @@
 mod probes;
 mod system;
 
+use crate::folder::so_many;
 use crate::output;
 use anyhow::Result;
 use probes::{Finding, State};
@@ -68,6 +69,7 @@ impl fmt::Display for Findings {
             findings.filter(|finding| finding.state == state).count()
         };
         let (problems, remarks) = (count(State::Problem), count(State::Remark));
-        writeln!(f, "\n{problems} problems, {remarks} remarks")
+        let problems = so_many(problems, "problem");
+        writeln!(f, "\n{problems}, {}", so_many(remarks, "remark"))
     }
 }

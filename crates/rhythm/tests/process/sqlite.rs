@@ -552,6 +552,19 @@ fn statements_are_checked_where_they_stand() {
         assert!(said.contains("pages/tried.html:5:") || said.contains("pages/tried.html:6:"));
         assert!(!folder.join("notes.db").exists(), "a check makes nothing");
     }
+    // A number of what its table has as a text is perhaps none.
+    for (kind, is_told) in [(":int", true), ("", false)] {
+        let page = format!(
+            "+++\nroute = \"GET /tried\"\n[[step]]\ncall = \"board\"\n\
+             query = \"select id, name from topic\"\nrows = \"a(id:int, name{kind})\"\n+++\n"
+        );
+        fs::write(folder.join("pages/tried.html"), page).unwrap();
+        let said = check();
+        let told = "warning: `name` is declared text in its table, and an integer here";
+        assert_eq!(said.contains(told), is_told, "{said}");
+        assert_eq!(said.contains("pages/tried.html:6:"), is_told, "{said}");
+        assert!(!said.contains("error: "), "{said}");
+    }
     // What the database names is pointed at, behind an argument, too, and in text of several lines.
     for (statement, place) in [
         ("query = \"select id, nme from topic\"", "5:21:"),

@@ -433,23 +433,7 @@ impl LaneAnswers<'_> {
             .map(|&(_, aside, value)| (&page.asides[usize::from(aside)], cohort.arena.get(value)));
         let is_passed_on = |(aside, _): (&SentAside, &[u8])| matches!(aside, SentAside::Proxy);
         if page.falls_through && asides.clone().any(is_passed_on) {
-            // It begins no session here: who guesses what it looks up is held to the same bound.
-            if let Err(too_many) = self.tried(request, true) {
-                let answered = self.too_many(port, request, too_many);
-                return Given::Whole(answered, answered.body_length);
-            }
-            return match self.requests.whole(request) {
-                Some(whole) => Given::PassedOn(whole),
-                None => {
-                    tracing::error!(
-                        service = self.site.label(),
-                        page = self.site.service.pages[self.page].name,
-                        "a request that its page passes on was not kept; it is answered 500"
-                    );
-                    let answered = self.error(port, request, 500);
-                    Given::Whole(answered, answered.body_length)
-                }
-            };
+            return self.passes_on(port, request);
         }
         let tells_ids = self.tells_ids;
         let lane_headers = asides.clone().filter_map(|(aside, value)| match aside {
@@ -460,79 +444,10 @@ impl LaneAnswers<'_> {
         });
         let (site, date, now) = (self.site, self.date, self.now);
         let LaneRequest { slot, shape, .. } = *request;
-        let stored = site.stored(self.sessions.array().capacity());
-        self.sessions.begin();
-        let (mut message, mut unfit) = (None, None);
-        if page.sets_session {
-            for (aside, value) in asides {
-                unfit = unfit.or_else(|| match aside {
-                    SentAside::Stored(field) => {
-                        let is_kept = self.sessions.set(stored, *field, value).is_ok();
-                        (!is_kept).then(|| {
-                            let fields = self.site.service.config.session.stored();
-                            let field = fields.get(*field);
-                            format!("session.{}", field.map_or("", |field| &field.name))
-                        })
-                    }
-                    SentAside::Flash => {
-                        message = Some(value);
-                        (value.len() > FLASH_BYTES_MAX).then(|| "flash".to_owned())
-                    }
-                    SentAside::Header(..) | SentAside::Proxy => None,
-                });
-            }
-        }
-        let signs_in = matches!(output.session, SessionChange::Create(user) if user != 0);
-        if let Err(too_many) = self.tried(request, unfit.is_some() || !signs_in) {
-            let answered = self.too_many(port, request, too_many);
-            return Given::Whole(answered, answered.body_length);
-        }
-        if let Some(text) = unfit {
-            let of = Of::Text(&text);
-            return self.refused_for(port, request, LaneError::TextTooLong, of);
-        }
-        let has_effect = page.sets_session || output.session != SessionChange::None;
-        if has_effect && self.sessions.array().is_shared() && !self.held.has_room(body.length()) {
-            return self.refused(port, request, LaneError::BackendRefused);
-        }
-        let fields = self.site.service.pages[self.page].session_fields;
-        let store = self.site.service.session_store.as_ref();
-        let asked = Asked {
-            store_timeout: store.map_or(Duration::ZERO, |store| {
-                self.site.settings.backends[store.backend].timeout
-            }),
-            is_present: fields
-                .is_some_and(|fields| cohort.fields[usize::from(fields.present)].ints()[lane] != 0),
-            stored,
-            change: output.session,
-            earlier: self.requests.session(lane),
-            is_new: request.is_new_visitor,
-            client: match page.begins_session {
-                true => self.clients.peer(slot.connection),
-                false => None,
-            },
-        };
-        let mut cookie = match self.sessions.change(asked, now) {
-            Ok(cookie) => cookie,
-            Err(Refused::Full) => {
-                return self.refused(port, request, LaneError::SessionsFull);
-            }
-            Err(Refused::NoUser) => {
-                return self.refused(port, request, LaneError::NoUser);
-            }
-            Err(Refused::TooMany(too_many)) => {
-                let answered = self.too_many(port, request, too_many);
-                return Given::Whole(answered, answered.body_length);
-            }
-        };
-        let is_redirect = (300..400).contains(&output.status);
-        let flash = match message {
-            Some(message) => {
-                let earlier = self.requests.session(lane);
-                Some(self.sessions.flash(message, earlier, &mut cookie))
-            }
-            // It is shown once, by a page.
-            None => (request.has_flash && !is_redirect).then(Vec::new),
+        let length = body.length();
+        let (cookie, flash) = match self.session(port, cohort, lane, asides, length, request) {
+            Ok(session) => session,
+            Err(given) => return given,
         };
         let page = PageAnswer {
             flash,
@@ -573,7 +488,6 @@ impl LaneAnswers<'_> {
             return Given::Stream(stream);
         }
         let mut answered = Answered::bare(output.status);
-        let length = body.length();
         // What of a long run its client does not take at once is not copied, where nobody after it
         // needs the buffer.
         let is_own = length >= OWN_BYTES_MIN
@@ -611,6 +525,117 @@ impl LaneAnswers<'_> {
             cohort.output.runs = own.into_inner();
         }
         Given::Whole(answered, made)
+    }
+
+    /// Leaves a request to another server.
+    fn passes_on(&mut self, port: &mut dyn Port, request: &LaneRequest) -> Given {
+        // It begins no session here: who guesses what it looks up is held to the same bound.
+        if let Err(too_many) = self.tried(request, true) {
+            let answered = self.too_many(port, request, too_many);
+            return Given::Whole(answered, answered.body_length);
+        }
+        match self.requests.whole(request) {
+            Some(whole) => Given::PassedOn(whole),
+            None => {
+                tracing::error!(
+                    service = self.site.label(),
+                    page = self.site.service.pages[self.page].name,
+                    "a request that its page passes on was not kept; it is answered 500"
+                );
+                let answered = self.error(port, request, 500);
+                Given::Whole(answered, answered.body_length)
+            }
+        }
+    }
+
+    /// Carries out what a finished lane does to its visitor's session: the cookie and the message
+    /// for the next page that its answer sets, whose body has this length; or the answer in its
+    /// place.
+    fn session<'c>(
+        &mut self,
+        port: &mut dyn Port,
+        cohort: &Cohort,
+        lane: usize,
+        asides: impl Iterator<Item = (&'c SentAside, &'c [u8])>,
+        length: usize,
+        request: &LaneRequest,
+    ) -> Result<(Option<Cookie>, Option<Vec<u8>>), Given> {
+        let (output, page) = (cohort.output.lanes[lane], &self.site.pages[self.page]);
+        let stored = self.site.stored(self.sessions.array().capacity());
+        self.sessions.begin();
+        let (mut message, mut unfit) = (None, None);
+        if page.sets_session {
+            for (aside, value) in asides {
+                unfit = unfit.or_else(|| match aside {
+                    SentAside::Stored(field) => {
+                        let is_kept = self.sessions.set(stored, *field, value).is_ok();
+                        (!is_kept).then(|| {
+                            let fields = self.site.service.config.session.stored();
+                            let field = fields.get(*field);
+                            format!("session.{}", field.map_or("", |field| &field.name))
+                        })
+                    }
+                    SentAside::Flash => {
+                        message = Some(value);
+                        (value.len() > FLASH_BYTES_MAX).then(|| "flash".to_owned())
+                    }
+                    SentAside::Header(..) | SentAside::Proxy => None,
+                });
+            }
+        }
+        let signs_in = matches!(output.session, SessionChange::Create(user) if user != 0);
+        if let Err(too_many) = self.tried(request, unfit.is_some() || !signs_in) {
+            let answered = self.too_many(port, request, too_many);
+            return Err(Given::Whole(answered, answered.body_length));
+        }
+        if let Some(text) = unfit {
+            let of = Of::Text(&text);
+            return Err(self.refused_for(port, request, LaneError::TextTooLong, of));
+        }
+        let has_effect = page.sets_session || output.session != SessionChange::None;
+        if has_effect && self.sessions.array().is_shared() && !self.held.has_room(length) {
+            return Err(self.refused(port, request, LaneError::BackendRefused));
+        }
+        let fields = self.site.service.pages[self.page].session_fields;
+        let store = self.site.service.session_store.as_ref();
+        let asked = Asked {
+            store_timeout: store.map_or(Duration::ZERO, |store| {
+                self.site.settings.backends[store.backend].timeout
+            }),
+            is_present: fields
+                .is_some_and(|fields| cohort.fields[usize::from(fields.present)].ints()[lane] != 0),
+            stored,
+            change: output.session,
+            earlier: self.requests.session(lane),
+            is_new: request.is_new_visitor,
+            client: match page.begins_session {
+                true => self.clients.peer(request.slot.connection),
+                false => None,
+            },
+        };
+        let mut cookie = match self.sessions.change(asked, self.now) {
+            Ok(cookie) => cookie,
+            Err(Refused::Full) => {
+                return Err(self.refused(port, request, LaneError::SessionsFull));
+            }
+            Err(Refused::NoUser) => {
+                return Err(self.refused(port, request, LaneError::NoUser));
+            }
+            Err(Refused::TooMany(too_many)) => {
+                let answered = self.too_many(port, request, too_many);
+                return Err(Given::Whole(answered, answered.body_length));
+            }
+        };
+        let is_redirect = (300..400).contains(&output.status);
+        let flash = match message {
+            Some(message) => {
+                let earlier = self.requests.session(lane);
+                Some(self.sessions.flash(message, earlier, &mut cookie))
+            }
+            // It is shown once, by a page.
+            None => (request.has_flash && !is_redirect).then(Vec::new),
+        };
+        Ok((cookie, flash))
     }
 
     /// Holds an answer until the store of all machines has what it does.

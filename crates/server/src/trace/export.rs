@@ -38,7 +38,7 @@ const GATHERED_FOR: Duration = Duration::from_millis(500);
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// The clock on the wall is looked at anew where it is off by more.
-const WALL_OFF_MAX: u64 = 10_000_000;
+const WALL_OFF_NS_MAX: u64 = 10_000_000;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -193,7 +193,7 @@ impl Exporting {
         let deadline = Instant::now() + TRY_MAX;
         let deadline = self.until.map_or(deadline, |until| until.min(deadline));
         let now = wall_zero();
-        if now.abs_diff(self.wall_zero) > WALL_OFF_MAX {
+        if now.abs_diff(self.wall_zero) > WALL_OFF_NS_MAX {
             self.wall_zero = now;
         }
         self.body.clear();

@@ -75,8 +75,11 @@ impl Origins {
     ) -> Origin {
         let (mut id, mut parent, mut has_state) = (Found::Nothing, Found::Nothing, false);
         for header in head.headers() {
-            // Few fields have a name as long as one of these.
+            // Few fields have a name that begins, or is as long, as one of these.
             let name = header.name.of(bytes);
+            if !matches!(name.first(), Some(b't' | b'T' | b'x' | b'X')) {
+                continue;
+            }
             let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
             match name.len() {
                 12 if is(ID) => id.add(header.value.of(bytes)),
@@ -85,23 +88,25 @@ impl Origins {
                 _ => {}
             }
         }
-        let is_trusted = self.trusted.has(peer.address());
+        let is_trusted = || self.trusted.has(peer.address());
         let id = self.ids.then(|| {
-            let taken = id.one().filter(|_| is_trusted).and_then(RequestId::taken);
+            let taken = id.one().and_then(RequestId::taken);
+            let taken = taken.filter(|_| is_trusted());
             taken.unwrap_or_else(|| RequestId::made(random()))
         });
         let trace = self.traces.then(|| {
             let parent = parent.one().and_then(context::parse);
+            // Each request draws, of whom few are sampled: the trace is what is drawn, and the rest
+            // follows from it.
             let drawn = random();
             let sampled = match parent {
-                Some(parent) if is_trusted => parent.sampled,
-                _ => u128::from(self.share) > drawn >> 96,
+                Some(parent) if is_trusted() => parent.sampled,
+                _ => self.share > mixed(drawn as u64, 1) >> 32,
             };
-            let span = (drawn as u64).max(1);
             Place {
                 own: Parent {
-                    trace: parent.map_or_else(|| random().max(1), |parent| parent.trace),
-                    span,
+                    trace: parent.map_or(drawn.max(1), |parent| parent.trace),
+                    span: mixed(drawn as u64, 0),
                     sampled,
                 },
                 parent: parent.map(|parent| parent.span),

@@ -5,6 +5,7 @@
 //! JSON and not Protobuf, since the protocol lets both be sent to the same place, and this needs no
 //! generated code: bytes here are few beside what a collector does with them.
 
+use super::context::write_hex;
 use super::span::{AttributeValue, Span};
 use rhythm_net::Time;
 use serde::{Serialize, Serializer};
@@ -153,7 +154,11 @@ struct Hex<const DIGITS: usize>(u128);
 
 impl<const DIGITS: usize> Serialize for Hex<DIGITS> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&format_args!("{:0DIGITS$x}", self.0))
+        let mut all = [0; 32];
+        write_hex(&self.0.to_be_bytes(), &mut all);
+        // They are ASCII, and those that are left out are 0.
+        let digits = std::str::from_utf8(&all[all.len() - DIGITS..]);
+        to.serialize_str(digits.unwrap_or_default())
     }
 }
 

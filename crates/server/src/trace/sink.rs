@@ -28,7 +28,8 @@ pub(super) const POST_SPANS: usize = 512;
 /// What a span counts for beyond itself at most: its links.
 const LINKED: usize = LINKS_MAX / LINKS_A_SPAN;
 
-/// Bytes that a span takes at most, beside its links: seven attributes, and its name.
+/// Bytes that a span takes at most, beside its links: a name, and as much for each of seven
+/// attributes, of which a request has three more that are short.
 const SPAN_BYTES: usize = size_of::<Span>() + 8 * (256 + 64);
 
 /// A span counts once more for so many links, which take as much memory.

@@ -1,4 +1,4 @@
-//! A line of the access log: what it tells, and its two formats.
+//! A line of the access log: what it tells, and its three formats.
 
 use crate::trace::RequestId;
 use rhythm_engine::settings::AccessLogFormat;
@@ -258,7 +258,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn writes_both_formats() {
+    fn common_and_json_tell_the_same() {
         let mut out = Vec::new();
         write_common(&line(entry("GET /a\"b\n HTTP/1.1")), false, &mut out);
         write_json(&line(entry("GET / HTTP/1.1")), &mut out);
