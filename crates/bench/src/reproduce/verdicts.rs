@@ -29,6 +29,14 @@ pub(super) struct Known {
 }
 
 impl Known {
+    /// The same in another unit.
+    pub(super) fn told_as(self, unit: fn(f64) -> f64) -> Known {
+        Known {
+            figure: unit(self.figure),
+            ..self
+        }
+    }
+
     /// That came about so.
     pub(super) fn new(figure: f64, kind: Kind) -> Known {
         Known {

@@ -26,6 +26,8 @@ const TRIED: u32 = 20_000;
 const REMOTE: usize = 0;
 const LOCAL: usize = 1;
 const WHOSE: [&str; 2] = ["remote", "local"];
+/// The donor's own work is on a graph of 2^this vertices at least.
+const WORK_SCALE_MIN: u32 = 20;
 /// Queries of a turn while the donor has work of its own.
 const TURN: u32 = 500;
 
@@ -165,7 +167,8 @@ impl Site<'_> {
     /// Seconds that connected components take where the donor is, while redis is asked.
     fn donors_work(&mut self, redis: &mut Redis, processors: &Processors) -> Result<f64, Unmade> {
         // Larger than elsewhere: it is to take longer than it takes to begin.
-        let scale = (self.lab.options.effort.scale + 2).to_string();
+        let scale = (self.lab.options.effort.scale + 2).max(WORK_SCALE_MIN);
+        let scale = scale.to_string();
         let name = Program::Components.name();
         let command = self
             .lab

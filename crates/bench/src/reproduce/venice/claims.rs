@@ -11,6 +11,11 @@ const NEGLIGIBLE: f64 = 1.1;
 /// times of one, at least.
 const ALMOST_LINEAR: f64 = 1.5;
 
+/// Times as long, of what is longer by so many percent.
+fn of_percent(longer: f64) -> f64 {
+    1.0 + longer / 100.0
+}
+
 /// The claims, in the paper's order.
 pub(super) fn of(sections: &[Section]) -> Vec<Claim> {
     let found = Found(sections);
@@ -33,9 +38,10 @@ pub(super) fn of(sections: &[Section]) -> Vec<Claim> {
         ),
         Claim::new(
             "section 4.2.2, Figure 6",
-            "a router makes CRMA slower by 20 %: PageRank",
-            found.at("Figure 6", "CRMA", 0),
-            AtLeast(paper::ROUTER_SLOWER),
+            "a router makes CRMA slower by 20 %: PageRank, times without",
+            // It is times that runs differ by.
+            (found.at("Figure 6", "CRMA", 0)).map(|slower| slower.told_as(of_percent)),
+            AtLeast(of_percent(paper::ROUTER_SLOWER)),
         ),
         Claim::new(
             "section 7.1, Figure 14",
