@@ -2,7 +2,7 @@
 
 use super::error::ReproduceError;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// Bytes of a report at most.
@@ -10,10 +10,18 @@ const REPORT_MAX: u64 = 64 << 20;
 
 /// Reads a report, up to its bound.
 pub(super) fn read(path: &Path) -> Result<String, ReproduceError> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(REPORT_MAX).read_to_string(&mut text));
-    read.map_err(ReproduceError::file(path))?;
-    Ok(text)
+    let whole = || {
+        // What is no file may never end, or never begin.
+        if !path.metadata()?.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
+        let mut text = String::new();
+        File::open(path)?
+            .take(REPORT_MAX)
+            .read_to_string(&mut text)?;
+        Ok(text)
+    };
+    whole().map_err(ReproduceError::file(path))
 }
 
 /// Writes charts, tables and data.

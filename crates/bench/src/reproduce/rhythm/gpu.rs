@@ -5,6 +5,7 @@ use crate::reproduce::error::ReproduceError;
 use crate::reproduce::files::read;
 use crate::reproduce::section::{Section, cell, column, ours};
 use rhythm_rpo::report::Kind::{Computed, Measured};
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -179,13 +180,33 @@ impl Layout {
 impl DeviceReport {
     /// Reads a report.
     pub(super) fn read(path: &Path) -> Result<DeviceReport, ReproduceError> {
-        let mut report: DeviceReport =
-            serde_json::from_str(&read(path)?).map_err(|why| ReproduceError::DeviceReport {
-                path: path.to_owned(),
-                why,
-            })?;
+        let told = |why| ReproduceError::DeviceReport {
+            path: path.to_owned(),
+            why,
+        };
+        let mut report: DeviceReport = serde_json::from_str(&read(path)?).map_err(told)?;
+        if !report.rates_are_some() {
+            let why = "a rate that no device has: none, or less";
+            return Err(told(serde_json::Error::custom(why)));
+        }
         report.path = path.to_owned();
         Ok(report)
+    }
+
+    /// Whether what others are divided by are rates. (Those of cohorts are told apart.)
+    fn rates_are_some(&self) -> bool {
+        let Found {
+            layouts,
+            parsing,
+            concurrency,
+            ..
+        } = &self.report;
+        let pages = layouts.iter().flat_map(|of| &of.pages);
+        let mut all = (pages.map(|of| of.requests_per_s))
+            .chain(layouts.iter().filter_map(|of| of.requests_per_s.mix14))
+            .chain(parsing.iter().map(|of| of.requests_per_s))
+            .chain(concurrency.iter().map(|of| of.requests_per_s));
+        all.all(|rate| rate.is_finite() && rate > 0.0)
     }
 
     /// Where it was read.

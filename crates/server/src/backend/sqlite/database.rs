@@ -126,6 +126,9 @@ impl Script {
             Some(ErrorCode::ConstraintViolation) => {
                 "a row that is written here breaks a rule of its table: mend the row, or the rule"
             }
+            Some(ErrorCode::AuthorizationForStatementDenied) => {
+                "scripts are of this database alone: they attach no other file, nor write one"
+            }
             _ => "mend this statement: pages' own are tried once the tables can be made",
         };
         Wrong {
@@ -136,11 +139,20 @@ impl Script {
     }
 }
 
-/// Carries out the scripts of a key, one after the other.
+/// Carries out the scripts of a key, one after the other. They are of this database alone: whoever
+/// checks another's service has no file written by it, nor read.
 fn run(scripts: &[Script], key: &'static str, connection: &Connection) -> Result<(), Wrong> {
-    scripts
-        .iter()
-        .try_for_each(|script| script.run(key, connection))
+    // `vacuum into` attaches, too.
+    let allows = |context: AuthContext<'_>| match context.action {
+        AuthAction::Attach { .. } | AuthAction::Detach { .. } => Authorization::Deny,
+        _ => Authorization::Allow,
+    };
+    let told = |why: Error| Wrong::new(key, format!("`{key}` fails: {}", in_words(&why)));
+    connection.authorizer(Some(allows)).map_err(told)?;
+    let done = (scripts.iter()).try_for_each(|script| script.run(key, connection));
+    let everything: Option<fn(AuthContext<'_>) -> Authorization> = None;
+    connection.authorizer(everything).map_err(told)?;
+    done
 }
 
 fn has_tables(connection: &Connection) -> Result<bool, Error> {
@@ -353,6 +365,26 @@ fn prepare_to_check(connection: &Connection) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scripts_touch_no_other_file() {
+        let connection = Connection::open_in_memory().unwrap();
+        let other = std::env::temp_dir().join(format!("rhythm-attached-{}.db", std::process::id()));
+        for statement in [
+            "attach '{}' as o",
+            "attach '{}' || '' as o",
+            "vacuum into '{}'",
+        ] {
+            let script = Script {
+                name: "schema.sql".to_owned(),
+                path: "schema.sql".into(),
+                text: statement.replace("{}", &other.to_string_lossy()) + ";",
+            };
+            let wrong = run(&[script], SCHEMA, &connection).expect_err("another file");
+            assert!(wrong.hint.contains("this database alone"), "{wrong:?}");
+            assert!(!other.exists(), "{statement}");
+        }
+    }
 
     #[test]
     fn a_row_that_breaks_a_rule_is_told_where_it_is_written() {

@@ -147,7 +147,14 @@ mod tests {
             (Affinity::Real, &["real", "DOUBLE PRECISION", "float"]),
             (
                 Affinity::Other,
-                &["integer", "CHARINT", "floating point", "boolean", "blob", ""],
+                &[
+                    "integer",
+                    "CHARINT",
+                    "floating point",
+                    "boolean",
+                    "blob",
+                    "",
+                ],
             ),
         ] {
             for declared in all {
