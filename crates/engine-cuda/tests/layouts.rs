@@ -109,6 +109,7 @@ fn service(fragment_bytes: [usize; 3]) -> Arc<Service> {
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),
+        is_sign_in: false,
         gzip: true,
         content_type: "text/html".to_owned(),
         params: vec![],

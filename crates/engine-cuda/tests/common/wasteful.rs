@@ -117,6 +117,7 @@ pub fn wasteful() -> Arc<Service> {
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),
+        is_sign_in: false,
         gzip: true,
         content_type: "text/html".to_owned(),
         params: vec![],

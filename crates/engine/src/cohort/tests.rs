@@ -23,6 +23,7 @@ fn page() -> PageProgram {
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),
+        is_sign_in: false,
         gzip: true,
         content_type: String::new(),
         params: vec![],

@@ -139,6 +139,12 @@ impl<'a> Assembly<'_, 'a> {
                 is_checked: header.csrf.unwrap_or(self.session.csrf) && !header.only_gets(),
                 token: page.parts.token,
             },
+            is_sign_in: header.steps.iter().any(|step| {
+                let StepKind::SessionCreate { is_sign_in, .. } = &step.kind else {
+                    return false;
+                };
+                *is_sign_in
+            }),
             gzip: header.gzip,
             content_type: header.content_type.clone(),
             params,

@@ -128,6 +128,7 @@ impl<'a> ErrorAssembly<'_, 'a> {
             now: None,
             drawn: Vec::new(),
             csrf: Csrf::default(),
+            is_sign_in: false,
             gzip: true,
             content_type: file.header.content_type.clone(),
             params: Vec::new(),

@@ -159,7 +159,7 @@ impl<'a> Steps<'_, 'a> {
                 let answered = self.otherwise(compiler, operand.as_ref().unwrap_or(&any), instead);
                 return operand.and(answered);
             }
-            StepKind::SessionCreate { user, set } => {
+            StepKind::SessionCreate { user, set, .. } => {
                 let operand = with_expression(compiler, user, |this, expression| {
                     this.expression(expression)
                 })?;

@@ -114,6 +114,8 @@ pub struct PageProgram {
     pub drawn: Vec<FieldId>,
     /// Whether it asks for tokens, and shows them.
     pub csrf: Csrf,
+    /// It begins sessions of users who show who they are: where it does not, a sign-in has failed.
+    pub is_sign_in: bool,
     /// Its answers may be compressed.
     pub gzip: bool,
     /// The answer's Content-Type.

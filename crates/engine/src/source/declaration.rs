@@ -19,9 +19,10 @@ pub(super) const PAGE_KEYS: [&str; 9] = [
 ];
 
 /// The keys of steps, but those of calls that say what is asked, which are their kinds'.
-pub(super) const STEP_KEYS: [&str; 21] = [
+pub(super) const STEP_KEYS: [&str; 22] = [
     "call", "rows", "row", "each", "retry", "optional", "share", "merge", "check", "else", "with",
-    "status", "session", "user", "set", "redirect", "file", "headers", "cookies", "flash", "when",
+    "status", "session", "user", "set", "sign_in", "redirect", "file", "headers", "cookies",
+    "flash", "when",
 ];
 
 /// A page's header.
@@ -203,6 +204,8 @@ pub(crate) enum StepKind<'a> {
         user: Text<'a>,
         /// What its fields are, by their names: expressions.
         set: Vec<(Text<'a>, Text<'a>)>,
+        /// Whose session it is has been shown by a password or the like.
+        is_sign_in: bool,
     },
     /// The session's fields are set, by their names, to expressions.
     Set {

@@ -120,7 +120,7 @@ pub(crate) fn read_step<'a>(
             "check", "else", "with", "status", "redirect", "flash", "when",
         ]
     } else if has("session") {
-        &["session", "user", "set", "when"]
+        &["session", "user", "set", "sign_in", "when"]
     } else if has("set") {
         &["set", "when"]
     } else if has("redirect") {
@@ -168,9 +168,13 @@ pub(crate) fn read_step<'a>(
                 StepKind::SessionCreate {
                     user: keys.required("user", hint, report)?,
                     set: read_set(&keys, report),
+                    is_sign_in: keys.bool("sign_in", report) != Some(false),
                 }
             } else {
-                for key in ["user", "set"].into_iter().filter(|key| has(key)) {
+                for key in ["user", "set", "sign_in"]
+                    .into_iter()
+                    .filter(|key| has(key))
+                {
                     report.error(
                         keys.place_of(key),
                         format!("`{key}` is for session = \"create\""),
@@ -268,7 +272,7 @@ fn refuse_headless(toml: TomlText<'_>, table: &DeTable<'_>, offset: usize, repor
             let of = match *key {
                 "flash" => "redirect = \"...\"",
                 "else" | "with" => "check = \"...\"",
-                "user" => "session = \"create\"",
+                "user" | "sign_in" => "session = \"create\"",
                 "rows" | "row" | "each" | "retry" | "optional" | "share" | "merge" | "query"
                 | "exec" | "args" => "call = \"...\"",
                 _ => "call, check, session, set, redirect, headers, cookies, status or file",

@@ -197,6 +197,11 @@ fn the_shop_of_the_tutorial_sells_tea() {
         "{all}"
     );
     assert!(all.ends_with("\"count\":3}"), "{all}");
+
+    // Who has a basket fails no sign-in, however often he fills it.
+    for _ in 0..130 {
+        assert_eq!(put(&mut visitor, "tea=1&packets=1").status, 303);
+    }
 }
 
 /// The commands that a section has one type, each in a line.

@@ -240,7 +240,7 @@ impl LaneAnswers<'_> {
     /// # Errors
     /// Too many of its client's have failed, so that it learns no more.
     fn tried(&mut self, request: &LaneRequest, has_failed: bool) -> Result<(), TooMany> {
-        if !self.site.pages[self.page].begins_session {
+        if !self.site.pages[self.page].is_sign_in {
             return Ok(());
         }
         let client = self.clients.peer(request.slot.connection);

@@ -280,7 +280,7 @@ impl Intake {
             role,
             began,
         } = reader.reading.owed();
-        if info.begins_session
+        if info.is_sign_in
             && let Err(too_many) = responder.may_try(site, peer, now)
         {
             return by_site(SiteAnswer::TooMany(too_many));

@@ -88,6 +88,8 @@ pub(crate) struct PageInfo {
     pub(crate) replaces_fields: bool,
     /// It can begin a session.
     pub(crate) begins_session: bool,
+    /// Where it does not, a sign-in has failed.
+    pub(crate) is_sign_in: bool,
     /// Requests can go on from it to another server, so that they are kept.
     pub(crate) falls_through: bool,
     /// It has a session or can begin one, or has to do with CSRF tokens: it is kept out of caches,
@@ -182,6 +184,7 @@ impl PageInfo {
             sets_session: page.sets_stored() || page.sets_flash(),
             names_visitor: page.csrf.token.is_some() || page.sets_flash(),
             begins_session: page.begins_session(),
+            is_sign_in: page.is_sign_in,
             falls_through: page.falls_through(),
             is_private,
         })

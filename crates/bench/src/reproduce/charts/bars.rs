@@ -36,6 +36,57 @@ const MARGIN: u32 = 12;
 const BELOW: u32 = 64;
 const LEFT: u32 = 80;
 
+/// Bars that are more than so many times as high as others are drawn by the logarithm: the others
+/// would not be seen.
+const EVEN_MAX: f64 = 100.0;
+
+/// How high values are drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Scale {
+    Even,
+    /// In decades above this, which is one itself.
+    Decades(f64),
+}
+
+impl Scale {
+    /// That by which all of these can be seen.
+    fn of(values: impl Iterator<Item = f64> + Clone) -> Scale {
+        let least = (values.clone().filter(|value| *value > 0.0)).fold(f64::INFINITY, f64::min);
+        let most = values.clone().fold(0.0, f64::max);
+        let is_even = most <= EVEN_MAX * least || values.clone().any(|value| value < 0.0);
+        if is_even || !most.is_finite() {
+            return Scale::Even;
+        }
+        let decade = 10_f64.powf(least.log10().floor());
+        // The lowest has some height, too.
+        Scale::Decades(if least < 2.0 * decade {
+            decade / 10.0
+        } else {
+            decade
+        })
+    }
+
+    fn height(self, value: f64) -> f64 {
+        match self {
+            Scale::Even => value,
+            Scale::Decades(first) => (value.max(first) / first).log10(),
+        }
+    }
+
+    /// What is so high; between decades nothing is told.
+    fn label(self, height: f64) -> String {
+        // Without what is left of sums of tenths.
+        let digits = |value: f64| format!("{}", (value * 1e6).round() / 1e6);
+        match self {
+            Scale::Even => digits(height),
+            Scale::Decades(first) if (height - height.round()).abs() < 1e-6 => {
+                digits(first * 10_f64.powf(height))
+            }
+            Scale::Decades(_) => String::new(),
+        }
+    }
+}
+
 /// A label in lines of so many letters at most, unless a word is longer. A comma ends a line.
 fn lines(label: &str, letters: usize) -> Vec<String> {
     let mut lines = Vec::new();
@@ -63,6 +114,13 @@ impl Bars {
         Ok(text)
     }
 
+    fn scale(&self) -> Scale {
+        match self.is_stacked {
+            true => Scale::Even,
+            false => Scale::of(self.series.iter().flat_map(|of| of.values.iter().copied())),
+        }
+    }
+
     /// The corners of a bar.
     fn corners(&self, group: usize, series: usize) -> [(f64, f64); 2] {
         let value = self.series[series].values[group];
@@ -76,17 +134,29 @@ impl Bars {
         }
         let width = FULL / self.series.len() as f64;
         let left = left + width * series as f64;
-        [(left, 0.0), (left + width, value)]
+        [(left, 0.0), (left + width, self.scale().height(value))]
+    }
+
+    /// How high a bar is at least and at most that may be as much more or less.
+    fn ends(&self, group: usize, series: usize, within: f64) -> [f64; 2] {
+        let [_, (_, top)] = self.corners(group, series);
+        match self.scale() {
+            Scale::Even => [(top - within).max(0.0), top + within],
+            scale => {
+                let value = self.series[series].values[group];
+                [value - within, value + within].map(|end| scale.height(end))
+            }
+        }
     }
 
     /// A line over each bar of a series, from as little to as much as it may be.
     fn whiskers(&self, series: usize) -> impl Iterator<Item = PathElement<(f64, f64)>> + '_ {
         let within = self.series[series].within.iter().enumerate();
         within.map(move |(group, within)| {
-            let [(left, _), (right, top)] = self.corners(group, series);
+            let [(left, _), (right, _)] = self.corners(group, series);
             let middle = f64::midpoint(left, right);
-            let ends = [(middle, (top - within).max(0.0)), (middle, top + within)];
-            PathElement::new(ends, BLACK.stroke_width(2))
+            let ends = self.ends(group, series, *within);
+            PathElement::new(ends.map(|end| (middle, end)), BLACK.stroke_width(2))
         })
     }
 
@@ -96,7 +166,7 @@ impl Bars {
             .flat_map(|group| (0..self.series.len()).map(move |series| (group, series)))
             .map(|(group, series)| {
                 let within = self.series[series].within.get(group);
-                self.corners(group, series)[1].1 + within.unwrap_or(&0.0)
+                self.ends(group, series, *within.unwrap_or(&0.0))[1]
             });
         // The legend stands above the bars.
         let legend = LEGEND.0 + LEGEND.1 * self.series.len() as f64;
@@ -117,11 +187,15 @@ impl Bars {
             .y_label_area_size(LEFT)
             .build_cartesian_2d(0.0..groups as f64, 0.0..top)?;
         let mut mesh = chart.configure_mesh();
-        mesh.disable_x_mesh().x_labels(0).y_desc(&self.unit);
+        let scale = self.scale();
+        let unit = match scale {
+            Scale::Even => self.unit.clone(),
+            Scale::Decades(_) => format!("{} (by decades)", self.unit),
+        };
+        mesh.disable_x_mesh().x_labels(0).y_desc(unit);
         mesh.max_light_lines(0);
-        // Without what is left of sums of tenths.
-        let digits = |value: &f64| format!("{}", (value * 1e6).round() / 1e6);
-        mesh.y_label_formatter(&digits).draw()?;
+        let label = |height: &f64| scale.label(*height);
+        mesh.y_label_formatter(&label).draw()?;
         for (number, series) in self.series.iter().enumerate() {
             let fill = color(number).filled();
             let bars = (0..groups).map(|group| Rectangle::new(self.corners(group, number), fill));
@@ -158,5 +232,21 @@ mod tests {
         assert_eq!(of("bill pay, status"), ["bill pay", "status"]);
         assert_eq!(of("incomparable"), ["incomparable"]);
         assert_eq!(lines("S(0), b = 100", 40), ["S(0)", "b = 100"]);
+    }
+
+    #[test]
+    fn bars_that_others_would_hide_are_drawn_by_decades() {
+        let of = |values: &[f64]| Scale::of(values.iter().copied());
+        assert_eq!(of(&[1.0, 100.0]), Scale::Even);
+        assert_eq!(of(&[0.0, 5.0]), Scale::Even);
+        assert_eq!(of(&[-1.0, 0.1, 500.0]), Scale::Even);
+        assert_eq!(of(&[]), Scale::Even);
+        assert_eq!(of(&[0.0, 3.6, 877.0]), Scale::Decades(1.0));
+        let scale = of(&[1.03, 1266.0]);
+        assert_eq!(scale, Scale::Decades(0.1));
+        assert!((scale.height(1.0) - 1.0).abs() < 1e-9 && scale.height(0.0) == 0.0);
+        let labels = [0.0, 1.0, 1.5, 2.0].map(|height| scale.label(height));
+        assert_eq!(labels, ["0.1", "1", "", "10"]);
+        assert_eq!(Scale::Even.label(0.3), "0.3");
     }
 }

@@ -70,6 +70,7 @@ fn service() -> Service {
             now: None,
             drawn: vec![],
             csrf: Csrf::default(),
+            is_sign_in: false,
             gzip: true,
             content_type: String::new(),
             params: vec![],

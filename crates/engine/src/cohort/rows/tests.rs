@@ -26,6 +26,7 @@ fn page(columns: &[Type]) -> PageProgram {
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),
+        is_sign_in: false,
         gzip: true,
         content_type: String::new(),
         params: vec![],

@@ -661,6 +661,7 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),
+        is_sign_in: false,
         gzip: true,
         content_type: "text/html".to_owned(),
         params: vec![],

@@ -37,6 +37,7 @@ fn page(form: Form, columns: u16) -> PageProgram {
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),
+        is_sign_in: false,
         gzip: true,
         content_type: "text/html".to_owned(),
         params: vec![],

@@ -12,7 +12,7 @@ use rusqlite::{Batch, Connection, Error, OpenFlags};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::file::{self, Opened};
 use super::frames::ANSWER_MAX;
@@ -32,6 +32,11 @@ const SCRIPT_MAX: u64 = 256 << 20;
 
 /// Prepared statements that a connection keeps.
 const STATEMENTS_KEPT: usize = 128;
+
+/// A schema is tried in memory for so long (its mistakes' hint says so), looked at after so many of
+/// SQLite's steps.
+const TRIED_MAX: Duration = Duration::from_secs(10);
+const TRIED_STEPS: i32 = 100_000;
 
 /// What a connection and its thread take at most: the cache of pages, prepared statements, an
 /// answer and what was read of queries, and what SQLite takes to sort before it uses files.
@@ -113,23 +118,31 @@ impl Script {
     /// What is wrong with it, and where in it, where that is known.
     fn wrong(&self, key: &'static str, why: &Error, offset: Option<usize>) -> Wrong {
         let words = in_words(why);
+        let hint = match why.sqlite_error_code() {
+            Some(ErrorCode::ConstraintViolation) => {
+                "a row that is written here breaks a rule of its table: mend the row, or the rule"
+            }
+            Some(ErrorCode::OperationInterrupted) => {
+                "a schema is tried in memory as pages are checked, for ten seconds: what takes \
+                 longer is for `data`"
+            }
+            Some(ErrorCode::AuthorizationForStatementDenied) => {
+                "scripts are of this database alone: they attach no other file, nor write one"
+            }
+            _ if offset.is_none() => "mend that: until then no page's statement is tried",
+            _ => "mend this statement: pages' own are tried once the tables can be made",
+        };
         let Some(offset) = offset else {
             let path = self.path.display();
-            return Wrong::new(key, format!("`{key}` fails: {path}: {words}"));
+            return Wrong {
+                hint: hint.to_owned(),
+                ..Wrong::new(key, format!("`{key}` fails: {path}: {words}"))
+            };
         };
         let within = Within {
             file: self.name.clone(),
             text: self.text.clone(),
             offset: offset.min(self.text.len()),
-        };
-        let hint = match why.sqlite_error_code() {
-            Some(ErrorCode::ConstraintViolation) => {
-                "a row that is written here breaks a rule of its table: mend the row, or the rule"
-            }
-            Some(ErrorCode::AuthorizationForStatementDenied) => {
-                "scripts are of this database alone: they attach no other file, nor write one"
-            }
-            _ => "mend this statement: pages' own are tried once the tables can be made",
         };
         Wrong {
             within: Some(Box::new((self.path.clone(), within))),
@@ -326,8 +339,7 @@ pub(super) fn for_checks(config: &BackendConfig) -> Result<(Connection, PathBuf)
             (connection, path.clone())
         }
         (_, false) => {
-            let connection = Connection::open_in_memory().map_err(told)?;
-            run(&schema, SCHEMA, &connection)?;
+            let connection = in_memory(&schema)?;
             (connection, schema.swap_remove(0).path)
         }
     };
@@ -335,15 +347,26 @@ pub(super) fn for_checks(config: &BackendConfig) -> Result<(Connection, PathBuf)
     Ok((connection, place))
 }
 
+/// A database in memory that is made of the schema, which takes no longer than is well for who
+/// waits for a check.
+fn in_memory(schema: &[Script]) -> Result<Connection, Wrong> {
+    let told = |why: Error| Wrong::new(SCHEMA, in_words(&why));
+    let connection = Connection::open_in_memory().map_err(told)?;
+    let begun = Instant::now();
+    let is_over = move || begun.elapsed() > TRIED_MAX;
+    connection
+        .progress_handler(TRIED_STEPS, Some(is_over))
+        .map_err(told)?;
+    run(schema, SCHEMA, &connection)?;
+    let never: Option<fn() -> bool> = None;
+    connection.progress_handler(0, never).map_err(told)?;
+    Ok(connection)
+}
+
 /// Whether a statement is right in a database that is made of the schema, though it is not in the
 /// one that there is.
 pub(super) fn is_of_a_later_schema(config: &BackendConfig, statement: &str) -> bool {
-    let made = Script::all(config, SCHEMA).and_then(|schema| {
-        let told = |why: Error| Wrong::of_file(&path(config), &why);
-        let connection = Connection::open_in_memory().map_err(told)?;
-        run(&schema, SCHEMA, &connection)?;
-        Ok(connection)
-    });
+    let made = Script::all(config, SCHEMA).and_then(|schema| in_memory(&schema));
     made.is_ok_and(|connection| {
         prepare_to_check(&connection).is_ok() && connection.prepare(statement).is_ok()
     })
@@ -365,6 +388,19 @@ fn prepare_to_check(connection: &Connection) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_schema_that_never_ends_is_stopped_where_it_is_tried() {
+        let endless = "with recursive n(i) as (select 1 union all select i + 1 from n) \
+                       select count(*) from n;";
+        let script = Script {
+            name: "schema.sql".to_owned(),
+            path: "schema.sql".into(),
+            text: endless.to_owned(),
+        };
+        let wrong = in_memory(&[script]).expect_err("it never ends");
+        assert!(wrong.hint.contains("ten seconds"), "{wrong:?}");
+    }
 
     #[test]
     fn scripts_touch_no_other_file() {
