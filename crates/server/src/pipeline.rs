@@ -93,8 +93,10 @@ pub struct Pipeline {
     host_path: HostPath,
     /// Finished lanes into bytes.
     responder: Responder,
-    /// Somebody asks where requests' time went.
+    /// Somebody asks where requests' time went; and of all of them, not of those alone that are
+    /// recorded.
     watches: bool,
+    watches_all: bool,
     metrics: Arc<WorkerMetrics>,
     turn: Turn,
     ending: Ending,
@@ -127,7 +129,8 @@ impl Pipeline {
             .collect();
         let sealers = sessions.iter().map(|sessions| sessions.sealer().clone());
         let contexts = options.contexts.max(1);
-        let watches = options.watch.slow_request.is_some() || options.watch.traces;
+        let watches_all = options.watch.slow_request.is_some();
+        let watches = watches_all || options.watch.traces;
         let mut backends = Backends::new(backends);
         let host_path = HostPath::new(hosts, disk, options.clients.held_max, options.clients_by);
         let has_challenges = host_path.challenges_id.is_some();
@@ -166,6 +169,7 @@ impl Pipeline {
                 options.watch,
             ),
             watches,
+            watches_all,
             metrics,
             turn: Turn::new(now),
             ending: Ending::default(),

@@ -156,7 +156,7 @@ impl Responder {
             sending: &mut self.sending,
             longest: None,
             log: self.log.as_mut(),
-            watch: (self.slow.is_some() || self.spans.is_some()).then(|| LaneWatch {
+            watch: (self.slow.is_some() || flight.span.is_some()).then(|| LaneWatch {
                 slow: self.slow.as_mut(),
                 spans: self.spans.as_mut(),
                 epoch: &epoch,

@@ -47,8 +47,10 @@ pub(crate) fn move_away(
     let [(cohort, flight), (target, other)] = cohorts.two_pairs_mut(id, into);
     if target.is_empty() {
         other.timeline.follow(&flight.timeline);
-        other.span = flight.span.map(|span| span.of_stragglers(now));
     }
+    // Of a cohort without one no request is told of.
+    let of_stragglers = || flight.span.map(|span| span.of_stragglers(now));
+    other.span = other.span.or_else(of_stragglers);
     let mut moved = 0;
     for (&lane, &key) in cohort.queries.lanes().iter().zip(&flight.asked) {
         if stragglers.binary_search(&(lane as usize)).is_err() {

@@ -214,7 +214,7 @@ impl Pipeline {
         metrics.cohort_size.record(cohort.len() as u64, 1);
         (self.responder).look_up_sessions(cohort, flight, page, now);
         if self.watches {
-            self.responder.begin_cohort(flight, port.clock(now));
+            self.responder.begin_cohort(flight, || port.clock(now));
         }
         let expected = flight.epoch().sizes(page).expected();
         if expected.is_none_or(|expected| expected.bytes > LONG_BYTES) {
@@ -278,13 +278,17 @@ impl Pipeline {
         }
     }
 
-    /// From now on a cohort does this.
+    /// From now on a cohort does this. Where traces alone ask for it, most cohorts have no request
+    /// that is recorded, and to look at the clock for each stage of theirs is not for nothing.
     #[inline]
     fn note(&mut self, port: &dyn Port, id: ContextId, doing: Doing, now: Time) {
-        if self.watches {
-            let stage = self.cohorts.pool.key(id).stage;
-            let timeline = &mut self.cohorts.flight_mut(id).timeline;
-            timeline.mark(doing, stage, port.clock(now));
+        if !self.watches {
+            return;
+        }
+        let stage = self.cohorts.pool.key(id).stage;
+        let flight = self.cohorts.flight_mut(id);
+        if self.watches_all || flight.span.is_some() {
+            flight.timeline.mark(doing, stage, port.clock(now));
         }
     }
 

@@ -12,10 +12,10 @@ use rhythm_protocol::http::request::RequestHead;
 
 impl Responder {
     /// A cohort is launched: it has a span where requests of it are recorded.
-    pub(crate) fn begin_cohort(&mut self, flight: &mut Flight, now: Time) {
+    pub(crate) fn begin_cohort(&mut self, flight: &mut Flight, now: impl FnOnce() -> Time) {
         if self.spans.is_some() && flight.requests.recorded().next().is_some() {
             let random = [(); 2].map(|()| self.random.next());
-            flight.span = Some(CohortSpan::new(random, now));
+            flight.span = Some(CohortSpan::new(random, now()));
         }
     }
 
