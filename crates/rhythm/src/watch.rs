@@ -83,8 +83,10 @@ fn state(folder: &Path) -> u64 {
         if ends(&entry, "toml") || ends(&entry, "sql") {
             look.at(&entry);
         } else if entry.is_dir() && !PARTS.iter().any(|part| entry.ends_with(part)) {
-            let scripts = entries(&entry).into_iter().filter(|path| ends(path, "sql"));
-            scripts.for_each(|script| look.at(&script));
+            let within = entries(&entry);
+            look.left = look.left.saturating_sub(within.len());
+            let scripts = (within.iter()).filter(|path| ends(path, "sql") && path.is_file());
+            scripts.for_each(|script| look.at(script));
         }
     }
     for part in PARTS {

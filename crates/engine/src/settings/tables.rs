@@ -196,8 +196,8 @@ section! {
             count(1, 1_000_000).or_none("any number").restart(),
         /// Sign-ins from one address (for IPv6, a network of 64 bits) that may fail in
         /// `sign_in_window`. After them all from there answer 429. One fails where a page that can
-        /// begin a session does not, or fails, unless it is its backend that is down or slow. To be
-        /// 0 behind a proxy, whose address is that of all.
+        /// begin a session, and does not say `sign_in = false`, does not, or fails, unless it is
+        /// its backend that is down or slow. To be 0 behind a proxy, whose address is that of all.
         failed_sign_ins_per_address_max: Option<NonZeroU32> = NonZeroU32::new(120);
             count(1, 1_000_000).or_none("any number").restart(),
         /// For how long sign-ins count. They drain evenly: after all that may be, the next may be

@@ -70,12 +70,16 @@ impl Services {
         let work = move |waiting: Receiver<(Digest, Vec<u8>)>| {
             for (digest, bytes) in waiting {
                 let compiled = catch_unwind(AssertUnwindSafe(|| compile_bundle(&bytes, most)));
-                let compiled = compiled.unwrap_or_else(|_| {
-                    Err("the compiler failed there: this is a mistake of Rhythm's".to_owned())
-                });
-                match own.upgrade() {
-                    Some(services) => services.compiled(digest, compiled),
-                    None => return,
+                let Some(services) = own.upgrade() else {
+                    return;
+                };
+                match compiled {
+                    Ok(compiled) => services.compiled(digest, compiled),
+                    // Perhaps not the next time.
+                    Err(_) => services.tell(
+                        digest,
+                        Err("the compiler failed there: this is a mistake of Rhythm's".to_owned()),
+                    ),
                 }
             }
         };
@@ -128,10 +132,11 @@ impl Services {
         true
     }
 
+    /// A service was compiled: what came of it is kept, and told to those who wait.
     fn compiled(&self, digest: Digest, compiled: Result<Compiled, String>) {
         // Names of files are the front end's, and as long as it likes.
         let compiled = compiled.map_err(|why| words(&why).to_owned());
-        let told = {
+        {
             let state = &mut *self.state();
             state.uses += 1;
             match &compiled {
@@ -148,8 +153,12 @@ impl Services {
                     state.unfit.push_front((digest, why.clone()));
                 }
             }
-            state.pending.remove(&digest).unwrap_or_default()
-        };
+        }
+        self.tell(digest, compiled);
+    }
+
+    fn tell(&self, digest: Digest, compiled: Result<Compiled, String>) {
+        let told = self.state().pending.remove(&digest).unwrap_or_default();
         told.into_iter().for_each(|tell| tell(compiled.clone()));
     }
 }

@@ -235,7 +235,7 @@ impl LaneAnswers<'_> {
         }
     }
 
-    /// Where the page can begin a session, counts a sign-in that `has_failed`.
+    /// Where the page's sessions are sign-ins, counts one that `has_failed`.
     ///
     /// # Errors
     /// Too many of its client's have failed, so that it learns no more.

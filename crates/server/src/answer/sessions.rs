@@ -166,8 +166,8 @@ impl Sessions {
         may.inspect_err(|too_many| self.refused(Some(client), *too_many, now))
     }
 
-    /// An answer of a page that can begin a session is about to be given, whatever it is. Where its
-    /// sign-in `has_failed`, that is counted.
+    /// An answer of a page whose sessions are sign-ins is about to be given, whatever it is. Where
+    /// that one `has_failed`, it is counted.
     ///
     /// # Errors
     /// Too many from its client's address have failed: it is to learn nothing of this one.

@@ -45,7 +45,7 @@ pub(crate) fn move_away(
         return false;
     };
     let [(cohort, flight), (target, other)] = cohorts.two_pairs_mut(id, into);
-    if target.is_empty() {
+    if other.timeline.launched().is_none() {
         other.timeline.follow(&flight.timeline);
     }
     // Of a cohort without one no request is told of.

@@ -2,7 +2,8 @@
 //! where a request's time went.
 //!
 //! Nothing is noted where nobody asks. Lanes that moved away from others take along what these did
-//! until then; where stragglers of several cohorts come together, it is what the first of them did.
+//! until then; where stragglers of several cohorts come together, it is what the first of them did
+//! that was asked about.
 
 use rhythm_net::Time;
 use std::time::Duration;

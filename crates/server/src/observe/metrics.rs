@@ -106,7 +106,7 @@ pub struct ProxyMetrics {
 pub struct SiteMetrics {
     /// Sessions begun.
     pub sign_ins: Count,
-    /// Answers of pages that can begin a session, and did not.
+    /// Answers of pages whose sessions are sign-ins, that began none.
     pub sign_ins_failed: Count,
     /// Sign-ins answered 429.
     pub sign_ins_refused: Count,

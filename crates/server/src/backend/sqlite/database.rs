@@ -5,7 +5,7 @@ use rhythm_engine::kind::{BackendMistake, Within};
 use rhythm_engine::settings::BackendConfig;
 use rusqlite::config::DbConfig;
 use rusqlite::fallible_iterator::FallibleIterator;
-use rusqlite::ffi::ErrorCode;
+use rusqlite::ffi::{ErrorCode, SQLITE_ATTACH, SQLITE_DETACH};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::{Batch, Connection, Error, OpenFlags};
@@ -37,6 +37,8 @@ const STATEMENTS_KEPT: usize = 128;
 /// SQLite's steps.
 const TRIED_MAX: Duration = Duration::from_secs(10);
 const TRIED_STEPS: i32 = 100_000;
+/// And has so many pages, of 4 KiB.
+const TRIED_PAGES: i32 = 64 << 10;
 
 /// What a connection and its thread take at most: the cache of pages, prepared statements, an
 /// answer and what was read of queries, and what SQLite takes to sort before it uses files.
@@ -155,10 +157,9 @@ impl Script {
 /// Carries out the scripts of a key, one after the other. They are of this database alone: whoever
 /// checks another's service has no file written by it, nor read.
 fn run(scripts: &[Script], key: &'static str, connection: &Connection) -> Result<(), Wrong> {
-    // `vacuum into` attaches, too.
-    let allows = |context: AuthContext<'_>| match context.action {
-        AuthAction::Attach { .. } | AuthAction::Detach { .. } => Authorization::Deny,
-        _ => Authorization::Allow,
+    let allows = |context: AuthContext<'_>| match is_of_another_file(&context.action) {
+        true => Authorization::Deny,
+        false => Authorization::Allow,
     };
     let told = |why: Error| Wrong::new(key, format!("`{key}` fails: {}", in_words(&why)));
     connection.authorizer(Some(allows)).map_err(told)?;
@@ -339,7 +340,7 @@ pub(super) fn for_checks(config: &BackendConfig) -> Result<(Connection, PathBuf)
             (connection, path.clone())
         }
         (_, false) => {
-            let connection = in_memory(&schema)?;
+            let connection = in_memory(&schema, TRIED_MAX)?;
             (connection, schema.swap_remove(0).path)
         }
     };
@@ -347,16 +348,20 @@ pub(super) fn for_checks(config: &BackendConfig) -> Result<(Connection, PathBuf)
     Ok((connection, place))
 }
 
-/// A database in memory that is made of the schema, which takes no longer than is well for who
-/// waits for a check.
-fn in_memory(schema: &[Script]) -> Result<Connection, Wrong> {
+/// A database in memory that is made of the schema, which takes no more time, nor memory, than is
+/// well for who waits for a check.
+fn in_memory(schema: &[Script], most: Duration) -> Result<Connection, Wrong> {
     let told = |why: Error| Wrong::new(SCHEMA, in_words(&why));
-    let connection = Connection::open_in_memory().map_err(told)?;
     let begun = Instant::now();
-    let is_over = move || begun.elapsed() > TRIED_MAX;
-    connection
-        .progress_handler(TRIED_STEPS, Some(is_over))
-        .map_err(told)?;
+    let is_over = move || begun.elapsed() > most;
+    let open = || {
+        let connection = Connection::open_in_memory()?;
+        connection.pragma_update(None, "max_page_count", TRIED_PAGES)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, ANSWER_MAX as i32)?;
+        connection.progress_handler(TRIED_STEPS, Some(is_over))?;
+        Ok(connection)
+    };
+    let connection = open().map_err(told)?;
     run(schema, SCHEMA, &connection)?;
     let never: Option<fn() -> bool> = None;
     connection.progress_handler(0, never).map_err(told)?;
@@ -366,7 +371,7 @@ fn in_memory(schema: &[Script]) -> Result<Connection, Wrong> {
 /// Whether a statement is right in a database that is made of the schema, though it is not in the
 /// one that there is.
 pub(super) fn is_of_a_later_schema(config: &BackendConfig, statement: &str) -> bool {
-    let made = Script::all(config, SCHEMA).and_then(|schema| in_memory(&schema));
+    let made = Script::all(config, SCHEMA).and_then(|schema| in_memory(&schema, TRIED_MAX));
     made.is_ok_and(|connection| {
         prepare_to_check(&connection).is_ok() && connection.prepare(statement).is_ok()
     })
@@ -379,10 +384,20 @@ fn prepare_to_check(connection: &Connection) -> Result<(), Error> {
     // Transactions are not a page's: what came together is one.
     let allows = |context: AuthContext<'_>| match context.action {
         AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => Authorization::Deny,
-        AuthAction::Attach { .. } | AuthAction::Detach { .. } => Authorization::Deny,
+        action if is_of_another_file(&action) => Authorization::Deny,
         _ => Authorization::Allow,
     };
     connection.authorizer(Some(allows))
+}
+
+/// Whether a statement attaches another database, as `vacuum into` does, too. Where the file's name
+/// is an expression SQLite tells none, which is unknown then.
+fn is_of_another_file(action: &AuthAction<'_>) -> bool {
+    match action {
+        AuthAction::Attach { .. } | AuthAction::Detach { .. } => true,
+        AuthAction::Unknown { code, .. } => [SQLITE_ATTACH, SQLITE_DETACH].contains(code),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -398,7 +413,8 @@ mod tests {
             path: "schema.sql".into(),
             text: endless.to_owned(),
         };
-        let wrong = in_memory(&[script]).expect_err("it never ends");
+        let most = Duration::from_millis(50);
+        let wrong = in_memory(&[script], most).expect_err("it never ends");
         assert!(wrong.hint.contains("ten seconds"), "{wrong:?}");
     }
 
