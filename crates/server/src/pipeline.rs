@@ -317,12 +317,14 @@ fn epoch_of(
     host_path: &HostPath,
     metrics: &SiteMetrics,
 ) -> Epoch {
-    let backends = backends.of_site(index, &site, metrics);
+    let keys = backends.of_site(index, &site, metrics);
+    let tells_backends = backends.any_takes_fields(&keys);
     let host = |route: &HostRoute| host_path.hosts.find(&route.host);
     let hosts = (site.settings.hosts.iter())
         .map(|route| host(route).expect("a site's routes are to hosts that there are"))
         .collect();
     let proxies = host_path.proxies.of_site(index, &site, metrics);
     let hosts = (hosts, proxies);
+    let backends = (keys, tells_backends);
     Epoch::new(number, index, site, before, backends, hosts, metrics)
 }

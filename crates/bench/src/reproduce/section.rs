@@ -1,5 +1,6 @@
 //! What the report is made of: tables of RPO's kind, with what is to be said of each.
 
+use crate::median::median;
 use rhythm_rpo::report::{Cell, Column, Estimate, Kind, Row, Table, markdown_rows};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -28,6 +29,19 @@ pub(super) fn cell(paper: impl Into<Option<f64>>, ours: impl Into<Option<f64>>) 
     Cell::Number {
         paper: paper.into(),
         ours: ours.into().map(certain),
+    }
+}
+
+/// Likewise of ours of turns: their median, and half of the 95 % confidence interval (Student's, of
+/// their mean) where there are several.
+pub(super) fn of_turns(paper: impl Into<Option<f64>>, turns: &[f64]) -> Cell {
+    let median = median(turns.iter().copied());
+    Cell::Number {
+        paper: paper.into(),
+        ours: median.map(|mean| Estimate {
+            mean,
+            ..Estimate::of(turns)
+        }),
     }
 }
 

@@ -2,7 +2,8 @@
 //! of that.
 //!
 //! Claims are told in words and have a bound; a figure that is nearer to it than runs are to each
-//! other decides nothing, so that noise turns no verdict round.
+//! other, or whose interval has the bound in it, decides nothing, so that noise turns no verdict
+//! round.
 
 use super::error::ReproduceError;
 use super::files::read;
@@ -23,33 +24,38 @@ const COUNTED: f64 = 0.02;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Known {
     pub(super) figure: f64,
-    /// Half of its confidence interval, as a part of it, where it has one.
-    within: Option<f64>,
-    is_counted: bool,
+    /// Half of its confidence interval, as a part of it; 0 where it has none.
+    within: f64,
+    /// By such a part of it runs differ, whatever the interval of one of them.
+    noise: f64,
 }
 
 impl Known {
-    /// The same in another unit.
-    pub(super) fn told_as(self, unit: fn(f64) -> f64) -> Known {
-        Known {
-            figure: unit(self.figure),
-            ..self
-        }
-    }
-
     /// That came about so.
     pub(super) fn new(figure: f64, kind: Kind) -> Known {
         Known {
             figure,
-            within: None,
-            is_counted: kind == Kind::Counted,
+            within: 0.0,
+            noise: match kind {
+                Kind::Counted => COUNTED,
+                _ => NOISE,
+            },
         }
     }
 
     fn estimated(of: Estimate, kind: Kind) -> Known {
-        Known {
-            within: of.within.map(|within| (within / of.mean).abs()),
-            ..Known::new(of.mean, kind)
+        let known = Known::new(of.mean, kind);
+        match (of.within, kind) {
+            (None, _) => known,
+            (Some(within), kind) => Known {
+                within: (within / of.mean).abs(),
+                noise: match kind {
+                    // Its runs differ by their seeds alone, which the interval is of.
+                    Kind::Simulated => COUNTED,
+                    _ => known.noise,
+                },
+                ..known
+            },
         }
     }
 
@@ -58,7 +64,7 @@ impl Known {
         Known {
             figure,
             within: others.iter().map(|of| of.within).sum(),
-            is_counted: others.iter().all(|of| of.is_counted),
+            noise: others.iter().map(|of| of.noise).fold(0.0, f64::max),
         }
     }
 
@@ -70,14 +76,19 @@ impl Known {
         }
     }
 
-    /// To so many parts of it it is known.
-    fn margin(self) -> f64 {
-        match (self.within, self.is_counted) {
-            // Intervals are of the seeds alone.
-            (Some(within), _) => within.max(COUNTED),
-            (None, true) => COUNTED,
-            (None, false) => NOISE,
-        }
+    /// Whether all of its interval is above this, and it by more than noise.
+    fn is_above(self, bound: f64) -> bool {
+        self.figure - self.half() >= bound && self.figure >= bound * (1.0 + self.noise)
+    }
+
+    /// Likewise below.
+    fn is_below(self, bound: f64) -> bool {
+        self.figure + self.half() <= bound && self.figure <= bound * (1.0 - self.noise)
+    }
+
+    /// Half of its interval, as a figure.
+    fn half(self) -> f64 {
+        (self.within * self.figure).abs()
     }
 }
 
@@ -139,16 +150,9 @@ pub(super) enum Bound {
 
 impl Bound {
     fn verdict(self, known: Known) -> Verdict {
-        let (figure, margin) = (known.figure, known.margin());
         let (good, bad) = match self {
-            Bound::AtLeast(bound) => (
-                figure >= bound * (1.0 + margin),
-                figure <= bound * (1.0 - margin),
-            ),
-            Bound::AtMost(bound) => (
-                figure <= bound * (1.0 - margin),
-                figure >= bound * (1.0 + margin),
-            ),
+            Bound::AtLeast(bound) => (known.is_above(bound), known.is_below(bound)),
+            Bound::AtMost(bound) => (known.is_below(bound), known.is_above(bound)),
         };
         match (good, bad) {
             (true, _) => Verdict::Holds,
@@ -284,9 +288,9 @@ pub(super) fn write_claims(claims: &[Claim], text: &mut String) {
         text,
         "\n## What the paper says, and what is so here\n\nA claim *holds*, or *differs*, where our \
          figure is beyond its bound by more than runs differ: {} % of what is measured or follows \
-         from that, {} % of what is counted, the confidence intervals of what is simulated with \
-         several seeds. It is *undecided* where the figure is nearer than that, and *absent* where \
-         there is no figure.\n\n| the paper | says | bound | here | \
+         from that, {} % of what is counted or simulated with several seeds, and in each case all \
+         of its confidence interval (±), where it has one. It is *undecided* where the figure is \
+         nearer than that, and *absent* where there is no figure.\n\n| the paper | says | bound | here | \
          verdict |\n|---|---|---|---|---|",
         percent(NOISE),
         percent(COUNTED)
@@ -460,16 +464,35 @@ mod tests {
             found.at("Table 1", "one", 0),
             found.at("Table 1", "other", 1),
         );
-        let margin = |known: Option<Known>| known.map(Known::margin);
-        assert_eq!(margin(both), Some(NOISE));
-        // With intervals these say it, and add up.
-        let simulated = |mean, within| {
+        assert_eq!(both.map(|both| both.noise), Some(NOISE));
+    }
+
+    #[test]
+    fn all_of_an_interval_is_beyond_the_bound() {
+        let of = |mean, within, kind| {
             let within = Some(within);
-            Some(Known::estimated(Estimate { mean, within }, Simulated))
+            Some(Known::estimated(Estimate { mean, within }, kind))
         };
-        let both = times(simulated(2.0, 0.1), simulated(4.0, 0.4));
-        assert!((margin(both).expect("there are both") - 0.15).abs() < 1e-9);
-        assert_eq!(margin(simulated(1.0, 0.0)), Some(COUNTED));
+        let verdict = |known| Claim::new("section 1", "x", known, Bound::AtLeast(1.0)).verdict;
+        for (mean, within, kind, expected) in [
+            // Rounds that differ decide nothing, however far their median is from the bound.
+            (2.0, 0.9, Measured, Verdict::Holds),
+            (2.0, 1.1, Measured, Verdict::Undecided),
+            (0.5, 0.4, Measured, Verdict::Differs),
+            (0.5, 0.6, Measured, Verdict::Undecided),
+            // Those that are alike are of one run.
+            (1.1, 0.01, Measured, Verdict::Undecided),
+            (1.1, 0.01, Simulated, Verdict::Holds),
+            (1.01, 0.0, Simulated, Verdict::Undecided),
+            (-1.0, 1.5, Measured, Verdict::Differs),
+            (-1.0, 2.5, Measured, Verdict::Undecided),
+        ] {
+            assert_eq!(verdict(of(mean, within, kind)), expected, "{mean} {within}");
+        }
+        // Of a ratio they add up.
+        let both = times(of(2.0, 0.1, Simulated), of(4.0, 0.4, Simulated));
+        let both = both.expect("there are both");
+        assert!((both.within - 0.15).abs() < 1e-9 && both.noise == COUNTED);
     }
 
     #[test]

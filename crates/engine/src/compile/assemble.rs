@@ -140,10 +140,13 @@ impl<'a> Assembly<'_, 'a> {
                 token: page.parts.token,
             },
             is_sign_in: header.steps.iter().any(|step| {
-                let StepKind::SessionCreate { is_sign_in, .. } = &step.kind else {
-                    return false;
-                };
-                *is_sign_in
+                matches!(
+                    step.kind,
+                    StepKind::SessionCreate {
+                        is_sign_in: true,
+                        ..
+                    }
+                )
             }),
             gzip: header.gzip,
             content_type: header.content_type.clone(),

@@ -18,6 +18,9 @@ pub enum CertificateError {
         "there is no private key in it: PEM is expected, such as `-----BEGIN PRIVATE KEY-----`"
     )]
     NoKey,
+    /// Each is where the other should be.
+    #[error("there is a private key in it, and a certificate where the key should be: swap them")]
+    Swapped,
     /// The first certificate is there, and cannot be used.
     #[error("its first certificate cannot be read: {0} (X.509 of version 3 is expected)")]
     Unreadable(String),
@@ -51,10 +54,17 @@ impl Certificate {
     /// # Errors
     /// Why they are no use.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Certificate, CertificateError> {
-        let chain: Result<Vec<CertificateDer<'static>>, _> =
+        let certificates: Result<Vec<CertificateDer<'static>>, _> =
             CertificateDer::pem_slice_iter(chain).collect();
-        let chain = chain.map_err(|_| CertificateError::NoCertificate)?;
-        let first = chain.first().ok_or(CertificateError::NoCertificate)?;
+        let no_certificate = || {
+            let is_key = PrivateKeyDer::from_pem_slice(chain).is_ok();
+            match is_key && CertificateDer::from_pem_slice(key).is_ok() {
+                true => CertificateError::Swapped,
+                false => CertificateError::NoCertificate,
+            }
+        };
+        let chain = certificates.map_err(|_| no_certificate())?;
+        let first = chain.first().ok_or_else(no_certificate)?;
         let names = names_of(first)?;
         let valid = dates_of(first)?;
         let is_encrypted = || {

@@ -252,6 +252,7 @@ fn files_that_are_no_use_are_told_apart() {
     assert_eq!(error(&key, &key), CertificateError::NoCertificate);
     assert_eq!(error(&chain, ""), CertificateError::NoKey);
     assert_eq!(error(&chain, &chain), CertificateError::NoKey);
+    assert_eq!(error(&key, &chain), CertificateError::Swapped);
     assert_eq!(error(&other, &key), CertificateError::NotItsKey);
     let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
     assert_eq!(error(&chain, &encrypted), CertificateError::Encrypted);

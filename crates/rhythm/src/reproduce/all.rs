@@ -5,11 +5,12 @@ use crate::machine;
 use crate::output::{NoReader, complain, print_line};
 use anyhow::{Context, Result};
 use clap::Parser;
+use rhythm_bench::reproduce::Verdicts;
 use std::env;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// All four papers, one after the other, each into a folder of its own.
@@ -31,6 +32,19 @@ pub(super) struct All {
     /// A GPU's report, for the server's own paper; again for another card
     #[arg(long = "device-report", value_name = "FILE")]
     device_reports: Vec<PathBuf>,
+
+    /// The folder of another run: of each paper, verdicts that are others than there are printed,
+    /// and how many were decided in both and turned round
+    #[arg(long, value_name = "DIR")]
+    against: Option<PathBuf>,
+}
+
+impl All {
+    /// The other run's report of a paper, by the table that is written beside it.
+    fn earlier(&self, name: &str, table: &str) -> Option<PathBuf> {
+        let folder = self.against.as_ref()?.join(name);
+        Some(folder.join(table).with_extension("json"))
+    }
 }
 
 /// A paper: the folder, its title, and the table that is written.
@@ -59,6 +73,12 @@ const PAPERS: [(&str, &str, &str); 4] = [
 
 pub(super) fn run(all: &All) -> Result<ExitCode> {
     let program = env::current_exe().context("cannot find the rhythm program")?;
+    // Before the work begins.
+    for (name, _, table) in PAPERS {
+        all.earlier(name, table)
+            .map(|earlier| Verdicts::read(&earlier))
+            .transpose()?;
+    }
     let cannot = || format!("cannot write into {}", all.out.display());
     fs::create_dir_all(&all.out).with_context(cannot)?;
     let mut text = String::from("# Papers, made again\n\n");
@@ -71,7 +91,7 @@ pub(super) fn run(all: &All) -> Result<ExitCode> {
     for (name, title, table) in PAPERS {
         complain(format_args!("rhythm: reproduce {name}"));
         let link = format!("[{title}]({name}/{table})");
-        let (paper, came) = match paper(all, name) {
+        let (paper, came) = match paper(all, name, table) {
             Ok(ExitCode::SUCCESS) => (link, "made".to_owned()),
             Ok(_) => (link, "not all is right: see there".to_owned()),
             Err(error) if error.is::<NoReader>() => return Err(error),
@@ -96,24 +116,50 @@ pub(super) fn run(all: &All) -> Result<ExitCode> {
     })
 }
 
-fn paper(all: &All, name: &str) -> Result<ExitCode> {
-    let out = all.out.join(name);
+fn paper(all: &All, name: &str, table: &str) -> Result<ExitCode> {
+    let folders = (all.out.join(name), all.earlier(name, table));
     match name {
-        "rhythm" => rhythm::run(typed(all, &out, &all.device_reports)?),
-        "kv" => kv::run(typed(all, &out, &[])?),
-        "rpo" => rpo::run(typed(all, &out, &[])?),
-        _ => venice::run(typed(all, &out, &[])?),
+        "rhythm" => rhythm::run(typed(all, folders, &all.device_reports)?),
+        "kv" => kv::run(typed(all, folders, &[])?),
+        "rpo" => rpo::run(typed(all, folders, &[])?),
+        _ => venice::run(typed(all, folders, &[])?),
     }
 }
 
 /// A paper's options, as if they had been typed.
-fn typed<Options: Parser>(all: &All, out: &Path, device_reports: &[PathBuf]) -> Result<Options> {
+fn typed<Options: Parser>(
+    all: &All,
+    (out, earlier): (PathBuf, Option<PathBuf>),
+    device_reports: &[PathBuf],
+) -> Result<Options> {
     let mut words: Vec<OsString> = vec!["reproduce".into(), "--out".into(), out.into()];
     if all.quick {
         words.push("--quick".into());
+    }
+    if let Some(earlier) = earlier {
+        words.extend(["--against".into(), earlier.into()]);
     }
     for report in device_reports {
         words.extend(["--device-report".into(), report.into()]);
     }
     Ok(Options::try_parse_from(words)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_run_that_is_not_there_is_told_of_before_the_work_begins() {
+        let folder = env::temp_dir().join(format!("rhythm-all-{}", std::process::id()));
+        let words = ["all", "--out", "out", "--against", "other"];
+        let mut all = All::try_parse_from(words).expect("a command line");
+        all.out = folder.join("out");
+        all.against = Some(folder.join("other"));
+        let error = run(&all).expect_err("there is none");
+        assert!(format!("{error:#}").contains("report.json"), "{error:#}");
+        assert!(!folder.exists());
+        let earlier = all.earlier("venice", "venice.md");
+        assert_eq!(earlier, Some(folder.join("other/venice/venice.json")));
+    }
 }

@@ -30,7 +30,7 @@ pub(super) struct Venice {
     #[arg(long, value_name = "DIR", default_value = "reproduced")]
     out: PathBuf,
 
-    /// Small data and one round, for a first look
+    /// Small data and few turns, for a first look
     #[arg(long)]
     quick: bool,
 
@@ -39,7 +39,7 @@ pub(super) struct Venice {
     #[arg(long, value_name = "FIGURE")]
     only: Vec<Figure>,
 
-    /// How often programs are run each way [default: 3, 1 with --quick]
+    /// How often programs are run each way [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 

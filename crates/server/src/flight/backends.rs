@@ -152,6 +152,12 @@ impl Backends {
         .collect()
     }
 
+    /// Whether one of these can be told where requests come from.
+    pub(crate) fn any_takes_fields(&self, keys: &[Key]) -> bool {
+        let mut slots = keys.iter().filter_map(|key| self.slots.get(*key));
+        slots.any(|slot| slot.backend.takes_fields())
+    }
+
     /// A backend that was elsewhere, and is where these settings say now.
     fn moved(&mut self, at: usize, settings: &BackendSettings) -> Option<Key> {
         let mut slots = self.slots.iter_mut();

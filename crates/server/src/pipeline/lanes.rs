@@ -363,7 +363,10 @@ impl Intake {
         let mut is_recorded = false;
         if let Some(origin) = responder.origin((peer, https::is_tls(role)), head, bytes) {
             is_recorded = origin.recorded().is_some();
-            flight.requests.keep_origin(origin, states(head, bytes));
+            // Of most nobody asks again.
+            if is_recorded || origin.id.is_some() || epoch.tells_others(page) {
+                flight.requests.keep_origin(origin, states(head, bytes));
+            }
             self.made.clear();
             responder.tell_id(&origin, &mut self.made);
         }

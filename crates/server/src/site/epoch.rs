@@ -26,6 +26,8 @@ pub(crate) struct Epoch {
     pub(crate) pages: Vec<Arc<PageMetrics>>,
     /// For each backend of the service, which it is of the pipeline's.
     pub(crate) backends: Vec<Key>,
+    /// Some of them are told where requests come from.
+    tells_backends: bool,
     /// For each route of a host, that host.
     pub(crate) hosts: Vec<HostId>,
     /// For each route to other servers, its number in the pipeline's proxy.
@@ -33,14 +35,14 @@ pub(crate) struct Epoch {
 }
 
 impl Epoch {
-    /// The epoch of a site whose backends and hosts are these of the pipeline's. Of the epoch
-    /// before it keeps what is known of pages of the same names: most are as they were.
+    /// The epoch of a site whose backends and hosts are these of the pipeline's, the backends with
+    /// whether some are told where requests come from. Of the epoch before it keeps what is known of pages of the same names: most are as they were.
     pub(crate) fn new(
         number: u32,
         index: usize,
         site: Arc<Site>,
         before: Option<&Epoch>,
-        backends: Vec<Key>,
+        (backends, tells_backends): (Vec<Key>, bool),
         (hosts, proxies): (Vec<HostId>, Vec<u32>),
         metrics: &SiteMetrics,
     ) -> Epoch {
@@ -63,6 +65,7 @@ impl Epoch {
             sizes: pages().map(sizes).collect(),
             pages: pages().map(|page| metrics.page(&page.name)).collect(),
             backends,
+            tells_backends,
             hosts,
             proxies,
             site,
@@ -79,6 +82,13 @@ impl Epoch {
     #[inline]
     pub(crate) fn page(&self, page: u32) -> &PageInfo {
         &self.site.pages[page as usize]
+    }
+
+    /// Whether other servers may be told where a page's requests come from: a backend, or one that
+    /// they are passed on to.
+    #[inline]
+    pub(crate) fn tells_others(&self, page: u32) -> bool {
+        self.tells_backends || self.page(page).falls_through
     }
 
     /// The figures of a page.

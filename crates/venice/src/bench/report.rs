@@ -15,7 +15,9 @@ pub struct Row {
     pub bytes: Option<usize>,
     /// Who did it.
     pub what: String,
-    /// The median of the rounds.
+    /// Of each round.
+    pub turns: Vec<f64>,
+    /// The median of these.
     pub median: f64,
     /// Its unit.
     pub unit: &'static str,
@@ -65,15 +67,15 @@ pub(super) enum Against {
 /// Who takes part, and what one turn of it measures.
 pub(super) type Contender<'a> = (String, Box<dyn FnMut() -> Result<f64, Error> + 'a>);
 
-/// A median, and with whom it is compared and the ratio.
-pub(super) type Compared = (f64, Option<(String, f64)>);
+/// What a contender's turns measured, and with whom it is compared and the ratio.
+type Compared = (Vec<f64>, Option<(String, f64)>);
 
-/// Has contenders take turns, the first of which does not count: for each its median, whom it is
+/// Has contenders take turns, the first of which does not count: for each its turns, whom it is
 /// compared with, and the ratio.
 ///
 /// # Errors
 /// What a turn says.
-pub(super) fn alternate(
+fn alternate(
     rounds: usize,
     against: Against,
     contenders: &mut [Contender<'_>],
@@ -94,19 +96,19 @@ pub(super) fn alternate(
     let medians: Vec<f64> = measured.iter().map(|turns| median(turns.clone())).collect();
     let last = contenders.len().saturating_sub(1);
     let least = (0..last).min_by(|a, b| medians[*a].total_cmp(&medians[*b]));
-    let rows = (0..contenders.len()).map(|who| {
+    let against = (0..contenders.len()).map(|who| {
         let other = match against {
             Against::First => (who > 0).then_some(0),
             Against::LastWithLeast => least.filter(|_| who == last),
         };
-        let ratio = other.map(|other| {
+        other.map(|other| {
             let turns = measured[who].iter().zip(&measured[other]);
             let ratios = turns.map(|(own, its)| own / its).collect();
             (contenders[other].0.clone(), median(ratios))
-        });
-        (medians[who], ratio)
+        })
     });
-    Ok(rows.collect())
+    let against: Vec<_> = against.collect();
+    Ok(measured.into_iter().zip(against).collect())
 }
 
 /// Of an even number, the mean of the two in the middle; 0 of none.
@@ -132,14 +134,15 @@ impl Report {
         told: &mut dyn FnMut(&Row),
     ) -> Result<(), Error> {
         let measured = alternate(rounds, against, &mut contenders)?;
-        for ((what, _), (median, against)) in contenders.into_iter().zip(measured) {
+        for ((what, _), (turns, against)) in contenders.into_iter().zip(measured) {
             let (against, ratio) = against.unzip();
             let row = Row {
                 part: part.to_owned(),
                 transport: transport.to_owned(),
                 bytes,
                 what,
-                median,
+                median: median(turns.clone()),
+                turns,
                 unit,
                 against,
                 ratio,

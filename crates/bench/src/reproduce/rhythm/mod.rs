@@ -83,7 +83,7 @@ pub fn run_rhythm(
         .collect::<Result<_, _>>()?;
     // Where a report cannot be simulated, that is said before the rest takes its time.
     // A report may be of something else of a card alone.
-    let of_layouts = || gpus.iter().filter(|gpu| gpu.has_layouts());
+    let of_layouts = || of_layouts(&gpus);
     let formed = of_layouts().map(|gpu| formed::latency(gpu, site, options));
     let formed = formed.collect::<Result<Vec<_>, _>>()?;
     let rates = gpus.iter().flat_map(DeviceReport::rates);
@@ -175,11 +175,17 @@ pub fn run_rhythm(
     Ok(report)
 }
 
+/// Those that are of layouts; of others, parts alone are.
+fn of_layouts(gpus: &[DeviceReport]) -> impl Iterator<Item = &DeviceReport> {
+    gpus.iter().filter(|gpu| gpu.has_layouts())
+}
+
 /// The commands whose figures others are computed of.
 fn of_rates(gpus: &[DeviceReport]) -> String {
     let own = [executed::COMMAND].into_iter();
-    let of_layouts = gpus.iter().filter(|gpu| gpu.has_layouts());
-    let all: Vec<&str> = own.chain(of_layouts.map(DeviceReport::command)).collect();
+    let all: Vec<&str> = own
+        .chain(of_layouts(gpus).map(DeviceReport::command))
+        .collect();
     all.join("; ")
 }
 

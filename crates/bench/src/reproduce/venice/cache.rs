@@ -1,6 +1,7 @@
 //! Figure 14: redis in front of a database, with most of its memory at a donor, and what that costs
 //! the donor.
 
+use super::costs::ratios;
 use super::database::{self, Database};
 use super::lab::{Lab, Memory};
 use super::paper;
@@ -10,7 +11,7 @@ use crate::load::Rng;
 use crate::median::median;
 use crate::programs::{Outcome, Program};
 use crate::reproduce::processors::Processors;
-use crate::reproduce::section::{Section, cell, column, ours};
+use crate::reproduce::section::{Section, cell, column, of_turns, ours};
 use rhythm_rpo::report::Kind;
 use std::io;
 use std::net::SocketAddr;
@@ -260,12 +261,16 @@ fn section(lab: &Lab<'_>, keys: u32, measured: &[Step]) -> Section {
             1 => Some(paper_slow),
             _ => is_last.then_some(paper_fast),
         };
-        let of_last = |at: usize| {
-            let both = of_step.seconds(at).zip(last?.seconds(at));
-            both.map(|(seconds, last)| seconds / last)
+        let of_last = |at: usize| -> Vec<f64> {
+            let rounds = of_step.rounds.iter();
+            let rounds = rounds.zip(last.iter().flat_map(|last| &last.rounds));
+            rounds
+                .map(|(round, last)| round[at].seconds / last[at].seconds)
+                .collect()
         };
         let faster =
             |round: &[Queries; 2]| 100.0 * (round[REMOTE].seconds / round[LOCAL].seconds - 1.0);
+        let faster: Vec<f64> = of_step.rounds.iter().map(faster).collect();
         section.row(
             format!(
                 "{} MiB, (paper: {})",
@@ -273,18 +278,15 @@ fn section(lab: &Lab<'_>, keys: u32, measured: &[Step]) -> Section {
                 step * most / STEPS
             ),
             vec![
-                cell(paper.map(|seconds| seconds / paper_fast), of_last(REMOTE)),
-                ours(of_last(LOCAL)),
+                of_turns(paper.map(|seconds| seconds / paper_fast), &of_last(REMOTE)),
+                of_turns(None, &of_last(LOCAL)),
                 cell(paper, of_step.seconds(REMOTE)),
                 ours(of_step.seconds(LOCAL)),
                 cell(
                     is_last.then_some(paper::CACHE_MISSES),
                     of_step.median(|round| round[REMOTE].missed),
                 ),
-                cell(
-                    is_last.then_some(paper::CACHE_LOCAL_FASTER),
-                    of_step.median(faster),
-                ),
+                of_turns(is_last.then_some(paper::CACHE_LOCAL_FASTER), &faster),
             ],
         );
     }
@@ -328,11 +330,10 @@ fn donors(
             redis.end()?;
         }
     }
-    let ratios = seconds[REMOTE].iter().zip(&seconds[LOCAL]);
-    let ratio = median(ratios.map(|(lending, not)| lending / not));
+    let ratio = of_turns(None, &ratios(&seconds[REMOTE], &seconds[LOCAL]));
     let [lending, not] = seconds.map(|of| median(of.into_iter()));
     section.row("nothing is lent", vec![ours(not), ours(1.0)]);
-    section.row("redis's memory is lent", vec![ours(lending), ours(ratio)]);
+    section.row("redis's memory is lent", vec![ours(lending), ratio]);
     section.note(
         "The donor and its work share a processor, redis, what brings its pages, the database and \
          the client the others, as far as there are some. Paper: negligible; its work is CC, too",

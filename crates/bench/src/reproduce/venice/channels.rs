@@ -1,17 +1,21 @@
 //! Figures 16a, 17 and 18: accelerators, channels and credits, by `rhythm venice bench`, whose
 //! other process is the donor.
 
-use super::costs::{Row, bench, command};
+use super::costs::{Row, bench, command, ratios};
 use super::lab::Lab;
 use super::paper;
 use super::unmade::Unmade;
-use crate::reproduce::section::{Section, cell, column, ours};
+use crate::median::median;
+use crate::reproduce::section::{Section, cell, column, of_turns, ours};
 use rhythm_rpo::report::Kind;
 
 /// What carries them, in times of TCP and in the words of the report.
 const TRANSPORTS: [(&str, &str); 2] = [("tcp", "TCP"), ("shared memory", "shared memory")];
 /// The channels, as columns.
 const CHANNELS: [&str; 3] = ["CRMA", "RDMA", "QPair"];
+
+/// Figure 18's row of all its sizes.
+pub(super) const ALL_SIZES: &str = "all sizes";
 
 fn size(bytes: Option<usize>) -> String {
     match bytes.unwrap_or(0) {
@@ -67,9 +71,8 @@ fn of_part(section: &mut Section, rows: &[Row], (part, name): (&str, &str), tran
     for bytes in sizes {
         let us = CHANNELS.map(|channel| {
             let mut of_size = rows.iter().filter(|row| row.bytes == bytes);
-            of_size
-                .find(|row| row.what == channel)
-                .map(|row| row.median)
+            let row = of_size.find(|row| row.what == channel)?;
+            median(row.turns.iter().copied())
         });
         let least = us.into_iter().flatten().fold(f64::INFINITY, f64::min);
         let part = |us: Option<f64>| ours(us.map(|us| least / us));
@@ -96,21 +99,32 @@ pub(super) fn figure_18(
     let columns = [&columns[..], &[column("the paper's link", Kind::Measured)]].concat();
     let title = "bandwidth with credits by CRMA, in times of credits by messages";
     let mut section = Section::new("Figure 18", title, &columns);
-    let by_crma = |row: &&Row| row.what == "credits by CRMA";
-    let rows: Vec<&Row> = rows.iter().filter(by_crma).collect();
     let mut sizes: Vec<Option<usize>> = rows.iter().map(|row| row.bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    for bytes in sizes {
-        let cells = ways.map(|(part, transport, _)| {
-            let of = |row: &&&Row| {
-                row.part.starts_with(part) && row.transport == transport && row.bytes == bytes
+    let faster = |(part, transport, _): (&str, &str, _), bytes| {
+        let turns = |credits: &str| -> &[f64] {
+            let of = |row: &&Row| {
+                row.part.starts_with(part)
+                    && row.transport == transport
+                    && row.bytes == bytes
+                    && row.what == credits
             };
-            ours(rows.iter().find(of).and_then(|row| row.ratio))
-        });
-        let cells = cells.into_iter().chain([ours(None)]);
+            rows.iter().find(of).map_or(&[], |row| &row.turns)
+        };
+        ratios(turns("credits by CRMA"), turns("credits by messages"))
+    };
+    let none = || [ours(None)];
+    for &bytes in &sizes {
+        let cells = ways.map(|way| of_turns(None, &faster(way, bytes)));
+        let cells = cells.into_iter().chain(none());
         section.row(format!("{} a message", size(bytes)), cells.collect());
     }
+    let cells = ways.map(|way| {
+        let by_size: Vec<Vec<f64>> = sizes.iter().map(|bytes| faster(way, *bytes)).collect();
+        of_turns(None, &means(&by_size))
+    });
+    section.row(ALL_SIZES, cells.into_iter().chain(none()).collect());
     let (least, most) = paper::CREDITS_FASTER;
     for (name, times) in [("the paper, large", least), ("the paper, small", most)] {
         let ours = ways.map(|_| ours(None)).into_iter();
@@ -124,6 +138,16 @@ pub(super) fn figure_18(
     );
     made.push(section.by(&command("credits")));
     Ok(())
+}
+
+/// The geometric mean of what all have in each turn.
+fn means(all: &[Vec<f64>]) -> Vec<f64> {
+    let turns = all.iter().map(Vec::len).min().unwrap_or(0);
+    let mean = |turn: usize| {
+        let logarithms: f64 = all.iter().map(|of| of[turn].ln()).sum();
+        (logarithms / all.len() as f64).exp()
+    };
+    (0..turns).map(mean).collect()
 }
 
 /// Accelerators of a donor.
@@ -145,11 +169,15 @@ pub(super) fn figure_16a(
             whats.push(&row.what);
         }
     }
+    // What the others are compared with.
+    let first = whats.first().copied().unwrap_or_default();
     for what in whats {
         let cells = TRANSPORTS.map(|(transport, _)| {
-            let of = |row: &&&Row| row.what == what && row.transport == transport;
-            // The first is what the others are compared with.
-            ours(rows.iter().find(of).map(|row| row.ratio.unwrap_or(1.0)))
+            let of = |what: &str| -> &[f64] {
+                let of = |row: &&&Row| row.what == what && row.transport == transport;
+                rows.iter().find(of).map_or(&[], |row| &row.turns)
+            };
+            of_turns(None, &ratios(of(what), of(first)))
         });
         let name = what.split(" (").next().unwrap_or(what);
         section.row(name.replace(" + ", ", "), cells.into());
@@ -174,8 +202,7 @@ mod tests {
             transport: "tcp".to_owned(),
             bytes: Some(bytes),
             what: what.to_owned(),
-            median,
-            ratio: None,
+            turns: vec![median],
         }
     }
 

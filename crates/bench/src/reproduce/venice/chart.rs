@@ -2,14 +2,14 @@
 
 use crate::reproduce::charts::{Bars, Series, failed};
 use crate::reproduce::error::ReproduceError;
-use crate::reproduce::section::{Section, value};
-use rhythm_rpo::report::Cell;
+use crate::reproduce::section::Section;
+use rhythm_rpo::report::{Cell, Estimate};
 
 /// Which columns of its section a chart has as bars, and their unit.
 const CHARTS: [(&str, &[usize], &str); 10] = [
     ("figure-3.svg", &[0], "times all local"),
     ("figure-5.svg", &[0, 1], "times QPair, off-chip"),
-    ("figure-6.svg", &[0, 1], "% slower"),
+    ("figure-6.svg", &[0, 1], "times without"),
     ("figure-14.svg", &[0, 1], "times the most memory"),
     ("figure-15.svg", &[0], "times all local"),
     ("figure-16a.svg", &[0, 1], "times one local"),
@@ -37,9 +37,16 @@ pub(super) fn draw(sections: &[Section]) -> Result<Vec<(&'static str, String)>, 
     Ok(charts)
 }
 
-fn papers(cell: &Cell) -> Option<f64> {
+fn papers(cell: &Cell) -> Option<Estimate> {
     match cell {
-        Cell::Number { paper, .. } => *paper,
+        Cell::Number { paper, .. } => paper.map(|mean| Estimate { mean, within: None }),
+        Cell::Word { .. } => None,
+    }
+}
+
+fn ours(cell: &Cell) -> Option<Estimate> {
+    match cell {
+        Cell::Number { ours, .. } => *ours,
         Cell::Word { .. } => None,
     }
 }
@@ -52,18 +59,23 @@ fn bars(section: &Section, columns: &[usize], unit: &str) -> Bars {
         let named = [
             (
                 format!("paper: {}", column.name),
-                papers as fn(&Cell) -> Option<f64>,
+                papers as fn(&Cell) -> Option<Estimate>,
             ),
-            (format!("{}: {}", column.kind, column.name), value),
+            (format!("{}: {}", column.kind, column.name), ours),
         ];
         for (name, of) in named {
             let values = table.rows.iter().map(|row| row.cells.get(at).and_then(of));
-            let values: Vec<Option<f64>> = values.collect();
+            let values: Vec<Option<Estimate>> = values.collect();
             if values.iter().any(Option::is_some) {
                 series.push(Series {
                     name,
-                    values: values.iter().map(|of| of.unwrap_or(0.0)).collect(),
-                    within: Vec::new(),
+                    values: values
+                        .iter()
+                        .map(|of| of.map_or(0.0, |of| of.mean))
+                        .collect(),
+                    within: (values.iter())
+                        .map(|of| of.and_then(|of| of.within).unwrap_or(0.0))
+                        .collect(),
                 });
             }
         }

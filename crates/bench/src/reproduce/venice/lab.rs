@@ -1,17 +1,20 @@
 //! Where programs are run: here alone, or with most of their memory at a donor. The donor and what
 //! brings pages are commands of `rhythm venice`, processes of their own.
 
+use super::costs::Row;
 use super::options::VeniceOptions;
 use super::ready::ready;
 use super::unmade::Unmade;
 use crate::reproduce::children::{Folder, Process};
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,6 +40,8 @@ pub(super) struct Lab<'a> {
     files: Cell<usize>,
     /// Why memory of others cannot be had here, if it cannot; found out once.
     refused: OnceCell<Option<String>>,
+    /// What `rhythm venice bench` has measured, by its parts.
+    pub(super) benched: RefCell<BTreeMap<&'static str, Rc<[Row]>>>,
 }
 
 /// Where a program's memory is.
@@ -101,6 +106,7 @@ impl<'a> Lab<'a> {
             folder,
             files: Cell::new(0),
             refused: OnceCell::new(),
+            benched: RefCell::default(),
         }
     }
 

@@ -6,7 +6,7 @@ use super::link::Link;
 use super::paper;
 use super::unmade::Unmade;
 use super::workload::Workload;
-use crate::reproduce::section::{Section, cell, column, ours};
+use crate::reproduce::section::{Section, cell, column, of_turns, ours};
 use rhythm_rpo::report::Kind;
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub(super) fn figure_15(
         section.row(
             workload.name(),
             vec![
-                ours(contest.ratio(1)),
+                of_turns(None, &contest.ratios(1)),
                 ours(contest.seconds(0)),
                 ours(contest.seconds(1)),
                 ours(contest.bytes as f64 / f64::from(1 << 20)),
@@ -160,14 +160,14 @@ pub(super) fn figure_3(
     ];
     let title = "BerkeleyDB with a third of its pages at a donor, by link";
     let mut section = Section::new("Figure 3", title, &columns);
-    section.row(
-        "all local",
-        vec![ours(contest.ratio(0)), ours(contest.seconds(0))],
-    );
+    section.row("all local", vec![ours(1.0), ours(contest.seconds(0))]);
     for (way, (name, _)) in (1..).zip(LINKS) {
         section.row(
             name,
-            vec![ours(contest.ratio(way)), ours(contest.seconds(way))],
+            vec![
+                of_turns(None, &contest.ratios(way)),
+                ours(contest.seconds(way)),
+            ],
         );
     }
     section.charts = vec!["figure-3.svg"];

@@ -163,7 +163,8 @@ impl VeniceReport {
             "The paper's figure is beside each of ours, where its text says it; most of its bars \
              are drawn alone. Its machines are eight boards with a fabric of their own; ours are \
              processes of the machine above: read what is told in times of something else. \
-             *Measured*: there. A dash: there is none.\n",
+             *Measured*: there; ± is half of the 95 % confidence interval of the turns \
+             (Student's), whose median is the figure. A dash: there is none.\n",
         );
         for section in &self.sections {
             section.write(&mut text);

@@ -7,7 +7,7 @@ use super::unmade::Unmade;
 use crate::median::median;
 use crate::packets::Received;
 use crate::reproduce::children::Process;
-use crate::reproduce::section::{Section, cell, column, ours};
+use crate::reproduce::section::{Section, column, of_turns, ours};
 use rhythm_rpo::report::{Cell, Kind};
 use std::path::Path;
 
@@ -138,8 +138,10 @@ impl Network {
 fn cells(nics: usize, rates: &[Vec<[f64; 2]>; PACKETS.len()]) -> Vec<Cell> {
     let used = |at: usize| {
         let rounds = rates[at].iter().filter(|[local, _]| *local > 0.0);
-        let ratio = median(rounds.map(|[local, remote]| 100.0 * remote / local));
-        cell((nics == NICS).then_some(paper::NIC_USED[at].1), ratio)
+        let turns: Vec<f64> = rounds
+            .map(|[local, remote]| 100.0 * remote / local)
+            .collect();
+        of_turns((nics == NICS).then_some(paper::NIC_USED[at].1), &turns)
     };
     let rate = |(at, of): (usize, usize)| ours(median(rates[at].iter().map(|round| round[of])));
     let rates = [(0, 1), (1, 1), (0, 0), (1, 0)].map(rate);

@@ -108,11 +108,11 @@ impl VeniceEffort {
     };
     /// For a first look.
     pub const QUICK: VeniceEffort = VeniceEffort {
-        rounds: 1,
-        scale: 16,
+        rounds: 3,
+        scale: 15,
         keys: 20_000,
-        requests: 20_000,
-        turns: 3,
+        requests: 10_000,
+        turns: 5,
         queries: 2000,
         nic_ms: 500,
     };

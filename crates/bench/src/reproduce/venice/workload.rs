@@ -142,10 +142,11 @@ impl Contest {
         median(self.runs[way].iter().map(|run| run.outcome.seconds))
     }
 
-    /// How many times as long as the first way this one takes: the median of each round's ratio.
-    pub(super) fn ratio(&self, way: usize) -> Option<f64> {
+    /// How many times as long as the first way this one takes, in each round.
+    pub(super) fn ratios(&self, way: usize) -> Vec<f64> {
         let rounds = self.runs[way].iter().zip(&self.runs[0]);
-        median(rounds.map(|(run, first)| run.outcome.seconds / first.outcome.seconds))
+        let ratio = |(run, first): (&Run, &Run)| run.outcome.seconds / first.outcome.seconds;
+        rounds.map(ratio).collect()
     }
 
     /// Page faults of a way that were answered from elsewhere.
@@ -237,7 +238,7 @@ mod tests {
     #[test]
     fn a_result_that_is_another_with_remote_memory_fails() {
         let right = contest("a").unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!((right.bytes, right.ratio(1)), (8 << 20, Some(2.5)));
+        assert_eq!((right.bytes, right.ratios(1)), (8 << 20, vec![2.5; 3]));
         assert_eq!((right.faults(0), right.faults(1)), (Some(0.0), Some(77.0)));
         match contest("b").err() {
             Some(Unmade::Failed(why)) => assert!(why.contains("found a") && why.contains("and b")),
