@@ -9,6 +9,7 @@ use super::options::WatchOptions;
 use super::span::mixed;
 use rhythm_engine::settings::Trusted;
 use rhythm_net::Client;
+use rhythm_protocol::http::head::Known;
 use rhythm_protocol::http::request::RequestHead;
 
 /// See the module's text.
@@ -41,8 +42,8 @@ pub(crate) struct Origins {
     pub(crate) ids: bool,
     /// Clients are told of them.
     pub(crate) answers_ids: bool,
-    /// They have places in traces.
-    pub(crate) traces: bool,
+    /// What numbers their places in traces, where they have any.
+    pub(crate) traces: Option<Numbers>,
     /// Of 2^32, so many are sampled where nobody who is trusted has chosen.
     pub(crate) share: u64,
 }
@@ -59,46 +60,38 @@ impl Origins {
             trusted: watch.trusted.clone(),
             ids: watch.ids,
             answers_ids: watch.answers_ids,
-            traces: watch.traces,
+            traces: watch.traces.then(Numbers::default),
             share: watch.share,
         };
-        (origins.ids || origins.traces).then_some(origins)
+        (origins.ids || origins.traces.is_some()).then_some(origins)
     }
 
     /// Where a request comes from. `random` gives bits that nobody can predict.
     pub(crate) fn of(
-        &self,
+        &mut self,
         (peer, is_tls): (Client, bool),
         head: &RequestHead,
         bytes: &[u8],
         mut random: impl FnMut() -> u128,
     ) -> Origin {
-        let (mut id, mut parent, mut has_state) = (Found::Nothing, Found::Nothing, false);
-        for header in head.headers() {
-            // Few fields have a name that begins, or is as long, as one of these.
-            let name = header.name.of(bytes);
-            if !matches!(name.first(), Some(b't' | b'T' | b'x' | b'X')) {
-                continue;
-            }
-            let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
-            match name.len() {
-                12 if is(ID) => id.add(header.value.of(bytes)),
-                11 if is(PARENT) => parent.add(header.value.of(bytes)),
-                10 => has_state |= is(STATE),
-                _ => {}
-            }
-        }
-        let is_trusted = || self.trusted.has(peer.address());
+        // Of several, which would count depends on who reads them.
+        let only = |known| {
+            let mut all = head.all_known(known);
+            let first = all.next()?;
+            all.next().is_none().then(|| first.of(bytes))
+        };
+        let trusted = &self.trusted;
+        let is_trusted = || trusted.has(peer.address());
         let id = self.ids.then(|| {
-            let taken = id.one().and_then(RequestId::taken);
+            let taken = only(Known::XRequestId).and_then(RequestId::taken);
             let taken = taken.filter(|_| is_trusted());
             taken.unwrap_or_else(|| RequestId::made(random()))
         });
-        let trace = self.traces.then(|| {
-            let parent = parent.one().and_then(context::parse);
-            // Each request draws, of whom few are sampled: the trace is what is drawn, and the rest
+        let trace = self.traces.as_mut().map(|numbers| {
+            let parent = only(Known::TraceParent).and_then(context::parse);
+            // Each request has a number, of whom few are sampled: the trace is that, and the rest
             // follows from it.
-            let drawn = random();
+            let drawn = numbers.next(random);
             let sampled = match parent {
                 Some(parent) if is_trusted() => parent.sampled,
                 _ => self.share > mixed(drawn as u64, 1) >> 32,
@@ -111,10 +104,9 @@ impl Origins {
                 },
                 parent: parent.map(|parent| parent.span),
                 is_tls,
-                has_state: has_state && parent.is_some() && {
-                    let of_state = states(head, bytes);
-                    context::is_state(of_state)
-                },
+                has_state: parent.is_some()
+                    && head.known(Known::TraceState).is_some()
+                    && context::is_state(states(head, bytes)),
             }
         });
         Origin { id, trace }
@@ -123,10 +115,26 @@ impl Origins {
 
 /// The values of `tracestate`.
 pub(crate) fn states<'a>(head: &'a RequestHead, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
-    let is_state = |name: &[u8]| name.eq_ignore_ascii_case(STATE.as_bytes());
-    (head.headers().iter())
-        .filter(move |header| is_state(header.name.of(bytes)))
-        .map(|header| header.value.of(bytes))
+    let values = head.all_known(Known::TraceState);
+    values.map(|value| value.of(bytes))
+}
+
+/// Numbers of traces: those of one beginning, which nobody else has, each mixed out of the one
+/// before. They need differ and nothing else, so that they cost less than bits that nobody can
+/// predict.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    first: Option<u128>,
+    count: u64,
+}
+
+impl Numbers {
+    fn next(&mut self, random: impl FnOnce() -> u128) -> u128 {
+        let first = *self.first.get_or_insert_with(random);
+        self.count = self.count.wrapping_add(1);
+        let half = |half: u128| u128::from(mixed(half as u64, self.count));
+        half(first >> 64) << 64 | half(first)
+    }
 }
 
 impl Origin {
@@ -192,31 +200,6 @@ impl Place {
     }
 }
 
-/// What there is of a field.
-#[derive(Clone, Copy)]
-enum Found<'a> {
-    Nothing,
-    One(&'a [u8]),
-    /// Which of them would count depends on who reads them.
-    Several,
-}
-
-impl<'a> Found<'a> {
-    fn add(&mut self, value: &'a [u8]) {
-        *self = match self {
-            Found::Nothing => Found::One(value),
-            Found::One(_) | Found::Several => Found::Several,
-        };
-    }
-
-    fn one(self) -> Option<&'a [u8]> {
-        match self {
-            Found::One(value) => Some(value),
-            Found::Nothing | Found::Several => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,13 +214,13 @@ mod tests {
             trusted: trusted.parse().expect("networks"),
             ids: true,
             answers_ids: false,
-            traces: true,
+            traces: Some(Numbers::default()),
             share,
         }
     }
 
     /// What is told others of a request with these lines.
-    fn told(origins: &Origins, lines: &str) -> (Origin, String) {
+    fn told(mut origins: Origins, lines: &str) -> (Origin, String) {
         let bytes = format!("GET / HTTP/1.1\r\nHost: x\r\n{lines}\r\n").into_bytes();
         let mut head = RequestHead::new();
         let parsed = parse_head(&mut head, &bytes, &HeadLimits::default());
@@ -258,7 +241,7 @@ mod tests {
     fn ids_and_choices_are_believed_of_those_who_are_trusted() {
         let lines =
             format!("X-REQUEST-ID: abc\r\n{PARENT_LINE}tracestate: a=1\r\ntracestate: b=2\r\n");
-        let (origin, text) = told(&origins("10.0.0.0/8", 0), &lines);
+        let (origin, text) = told(origins("10.0.0.0/8", 0), &lines);
         let place = origin.trace.expect("it is traced");
         assert!(place.own.sampled);
         assert_eq!(place.parent, Some(0xb7ad_6b71_6920_3331));
@@ -268,32 +251,32 @@ mod tests {
              traceparent: 00-0af7651916cd43dd8448eb211c80319c-0000000000000007-01\r\n\
              tracestate: a=1,b=2\r\n"
         );
-        let (origin, text) = told(&origins("", 0), &lines);
+        let (origin, text) = told(origins("", 0), &lines);
         assert!(!origin.trace.expect("it is traced").own.sampled);
         assert!(text.starts_with("X-Request-Id: 8"), "{text}");
         assert!(
             text.contains("-0af7651916cd43dd8448eb211c80319c-0000000000000007-00"),
             "{text}"
         );
-        let (origin, _) = told(&origins("", 1 << 32), &lines);
+        let (origin, _) = told(origins("", 1 << 32), &lines);
         assert!(origin.trace.expect("it is traced").own.sampled);
     }
 
     #[test]
     fn what_comes_twice_or_is_malformed_is_made_anew() {
-        let trusting = origins("10.0.0.0/8", 0);
+        let trusting = || origins("10.0.0.0/8", 0);
         for lines in [
             "X-Request-Id: a\r\nX-Request-Id: b\r\n".to_owned(),
             format!("{PARENT_LINE}{PARENT_LINE}tracestate: a=1\r\n"),
             "traceparent: 00-xyz\r\ntracestate: a=1\r\n".to_owned(),
             "X-Request-Id: a b\r\n".to_owned(),
         ] {
-            let (origin, text) = told(&trusting, &lines);
+            let (origin, text) = told(trusting(), &lines);
             assert_eq!(origin.trace.expect("traced").parent, None, "{lines}");
             assert!(text.starts_with("X-Request-Id: 8"), "{lines}: {text}");
             assert!(!text.contains("tracestate"), "{lines}: {text}");
         }
-        let (_, text) = told(&trusting, &format!("{PARENT_LINE}tracestate: bad\r\n"));
+        let (_, text) = told(trusting(), &format!("{PARENT_LINE}tracestate: bad\r\n"));
         assert!(
             text.contains("-0af7651916cd43dd8448eb211c80319c-"),
             "{text}"
@@ -302,8 +285,26 @@ mod tests {
     }
 
     #[test]
+    fn traces_differ_by_all_of_their_bits_and_are_of_one_draw() {
+        let (mut numbers, mut draws) = (Numbers::default(), 0);
+        let mut next = || {
+            numbers.next(|| {
+                draws += 1;
+                7 << 64 | 7
+            })
+        };
+        let all: Vec<u128> = (0..1000).map(|_| next()).collect();
+        assert_eq!(draws, 1);
+        let halves = |of: fn(u128) -> u64| -> std::collections::HashSet<u64> {
+            all.iter().map(|number| of(*number)).collect()
+        };
+        assert_eq!(halves(|number| number as u64).len(), all.len());
+        assert_eq!(halves(|number| (number >> 64) as u64).len(), all.len());
+    }
+
+    #[test]
     fn spans_of_calls_differ() {
-        let (origin, _) = told(&origins("", 0), "");
+        let (origin, _) = told(origins("", 0), "");
         let place = origin.trace.expect("traced");
         let mut all: Vec<u64> = (0..100).map(|stage| place.call_span(stage)).collect();
         all.push(place.own.span);

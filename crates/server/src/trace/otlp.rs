@@ -1,6 +1,6 @@
 //! Spans in the form in which a collector takes them: OTLP, as JSON (the OpenTelemetry Protocol,
-//! *JSON Protobuf Encoding*). It is written from the spans as they lie, without a tree of it, since
-//! whoever is traced at a percent is not to feel it.
+//! *JSON Protobuf Encoding*). It is written from the spans as they lie, names of fields as they
+//! stand here, without a tree of it, since whoever is traced at a percent is not to feel it.
 //!
 //! JSON and not Protobuf, since the protocol lets both be sent to the same place, and this needs no
 //! generated code: bytes here are few beside what a collector does with them.
@@ -8,165 +8,174 @@
 use super::context::write_hex;
 use super::span::{AttributeValue, Span};
 use rhythm_net::Time;
-use serde::{Serialize, Serializer};
-use serde_json::json;
 use std::fmt::Display;
+use std::io::Write as _;
 
 /// What the request to a collector has for a body. Times on the wall are `wall_zero` nanoseconds
 /// after 1970 where ours begin.
 pub(super) fn write(spans: &[Span], service: &str, wall_zero: u64, out: &mut Vec<u8>) {
-    let resource = json!({ "attributes": [
-        { "key": "service.name", "value": { "stringValue": service } },
-        { "key": "telemetry.sdk.language", "value": { "stringValue": "rust" } },
-        { "key": "telemetry.sdk.name", "value": { "stringValue": "rhythm" } },
-    ] });
-    let of_scope = ScopeSpans {
-        scope: json!({ "name": "rhythm", "version": env!("CARGO_PKG_VERSION") }),
-        spans: Spans { spans, wall_zero },
-    };
-    let of_resource = ResourceSpans {
-        resource,
-        scope_spans: [of_scope],
-    };
-    let body = Body {
-        resource_spans: [of_resource],
-    };
-    // Neither the values nor writing to a Vec can fail.
-    let _ = serde_json::to_writer(out, &body);
+    let mut json = Json(out);
+    let resource = [
+        ("service.name", service),
+        ("telemetry.sdk.language", "rust"),
+        ("telemetry.sdk.name", "rhythm"),
+    ];
+    json.put(r#"{"resourceSpans":[{"resource":{"attributes":"#);
+    json.list(resource, |json, (key, value)| {
+        json.attribute(key, |json| {
+            json.put(r#""stringValue":"#).text(value);
+        });
+    });
+    json.put(r#"},"scopeSpans":[{"scope":{"name":"rhythm","version":"#);
+    json.text(env!("CARGO_PKG_VERSION")).put(r#"},"spans":"#);
+    json.list(spans, |json, span| json.span(span, wall_zero));
+    json.put("}]}]}");
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Body<'s> {
-    resource_spans: [ResourceSpans<'s>; 1],
-}
+/// JSON that grows.
+struct Json<'o>(&'o mut Vec<u8>);
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ResourceSpans<'s> {
-    resource: serde_json::Value,
-    scope_spans: [ScopeSpans<'s>; 1],
-}
+impl Json<'_> {
+    /// What is JSON as it is.
+    fn put(&mut self, json: &str) -> &mut Self {
+        self.0.extend_from_slice(json.as_bytes());
+        self
+    }
 
-#[derive(Serialize)]
-struct ScopeSpans<'s> {
-    scope: serde_json::Value,
-    spans: Spans<'s>,
-}
+    fn text(&mut self, text: &str) -> &mut Self {
+        // Neither a text nor writing to a Vec can fail.
+        let _ = serde_json::to_writer(&mut *self.0, text);
+        self
+    }
 
-struct Spans<'s> {
-    spans: &'s [Span],
-    wall_zero: u64,
-}
+    fn number(&mut self, number: impl Display) -> &mut Self {
+        let _ = write!(self.0, "{number}");
+        self
+    }
 
-impl Serialize for Spans<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let time = |time: Time| AsText(self.wall_zero.saturating_add(time.as_nanos()));
-        to.collect_seq(self.spans.iter().map(|span| SpanFields {
-            trace_id: Hex(span.trace),
-            span_id: Hex(span.id.into()),
-            parent_span_id: span.parent.map(|parent| Hex(parent.into())),
-            name: &span.name,
-            kind: span.kind as u8,
-            start_time_unix_nano: time(span.from),
-            end_time_unix_nano: time(span.to),
-            attributes: Attributes(&span.attributes),
-            links: Links(&span.links),
-            dropped_links_count: span.links_left_out,
-            status: Status {
-                code: span.has_failed.then_some(2),
-            },
-        }))
+    /// A number of 64 bits, which is a text there.
+    fn long(&mut self, number: impl Display) -> &mut Self {
+        self.put("\"").number(number).put("\"")
+    }
+
+    /// An id of so many bytes, in hexadecimal digits.
+    fn id<const BYTES: usize>(&mut self, id: [u8; BYTES]) -> &mut Self {
+        let mut digits = [0; 32];
+        let digits = &mut digits[..2 * BYTES];
+        write_hex(&id, digits);
+        self.put("\"").0.extend_from_slice(digits);
+        self.put("\"")
+    }
+
+    fn list<T>(
+        &mut self,
+        all: impl IntoIterator<Item = T>,
+        mut one: impl FnMut(&mut Self, T),
+    ) -> &mut Self {
+        let mut before = "[";
+        for it in all {
+            self.put(before);
+            one(self, it);
+            before = ",";
+        }
+        match before {
+            "[" => self.put("[]"),
+            _ => self.put("]"),
+        }
+    }
+
+    fn attribute(&mut self, key: &str, value: impl FnOnce(&mut Self)) {
+        self.put(r#"{"key":""#).put(key).put(r#"","value":{"#);
+        value(self);
+        self.put("}}");
+    }
+
+    fn span(&mut self, span: &Span, wall_zero: u64) {
+        let time = |time: Time| wall_zero.saturating_add(time.as_nanos());
+        self.put(r#"{"traceId":"#).id(span.trace.to_be_bytes());
+        self.put(r#","spanId":"#).id(span.id.to_be_bytes());
+        if let Some(parent) = span.parent {
+            self.put(r#","parentSpanId":"#).id(parent.to_be_bytes());
+        }
+        self.put(r#","name":"#).text(&span.name);
+        self.put(r#","kind":"#).number(span.kind as u8);
+        self.put(r#","startTimeUnixNano":"#).long(time(span.from));
+        self.put(r#","endTimeUnixNano":"#).long(time(span.to));
+        self.put(r#","attributes":"#);
+        self.list(&span.attributes, |json, (key, value)| {
+            json.attribute(key, |json| {
+                match value {
+                    AttributeValue::Text(text) => json.put(r#""stringValue":"#).text(text),
+                    AttributeValue::Int(number) => json.put(r#""intValue":"#).long(number),
+                };
+            });
+        });
+        self.put(r#","links":"#);
+        self.list(&span.links, |json, (trace, span)| {
+            json.put(r#"{"traceId":"#).id(trace.to_be_bytes());
+            json.put(r#","spanId":"#).id(span.to_be_bytes()).put("}");
+        });
+        self.put(r#","droppedLinksCount":"#);
+        self.number(span.links_left_out);
+        // An error has its code, and what went well has none.
+        self.put(match span.has_failed {
+            true => r#","status":{"code":2}}"#,
+            false => r#","status":{}}"#,
+        });
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SpanFields<'s> {
-    trace_id: Hex<32>,
-    span_id: Hex<16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parent_span_id: Option<Hex<16>>,
-    name: &'s str,
-    kind: u8,
-    start_time_unix_nano: AsText<u64>,
-    end_time_unix_nano: AsText<u64>,
-    attributes: Attributes<'s>,
-    links: Links<'s>,
-    dropped_links_count: u32,
-    status: Status,
-}
+#[cfg(test)]
+mod tests {
+    use super::super::span::SpanKind;
+    use super::*;
+    use serde_json::{Value, json};
 
-/// An error has its code, and what went well has none.
-#[derive(Serialize)]
-struct Status {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<u8>,
-}
-
-struct Attributes<'s>(&'s [(&'static str, AttributeValue)]);
-
-impl Serialize for Attributes<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(self.0.iter().map(|(key, value)| Attribute {
-            key,
-            value: match value {
-                AttributeValue::Text(text) => AnyValue::StringValue(text),
-                AttributeValue::Int(number) => AnyValue::IntValue(AsText(*number)),
-            },
-        }))
-    }
-}
-
-#[derive(Serialize)]
-struct Attribute<'s> {
-    key: &'static str,
-    value: AnyValue<'s>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-enum AnyValue<'s> {
-    StringValue(&'s str),
-    IntValue(AsText<i64>),
-}
-
-struct Links<'s>(&'s [(u128, u64)]);
-
-impl Serialize for Links<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(self.0.iter().map(|(trace, span)| Link {
-            trace_id: Hex(*trace),
-            span_id: Hex((*span).into()),
-        }))
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Link {
-    trace_id: Hex<32>,
-    span_id: Hex<16>,
-}
-
-/// An id, in so many hexadecimal digits.
-struct Hex<const DIGITS: usize>(u128);
-
-impl<const DIGITS: usize> Serialize for Hex<DIGITS> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut all = [0; 32];
-        write_hex(&self.0.to_be_bytes(), &mut all);
-        // They are ASCII, and those that are left out are 0.
-        let digits = std::str::from_utf8(&all[all.len() - DIGITS..]);
-        to.serialize_str(digits.unwrap_or_default())
-    }
-}
-
-/// A number of 64 bits, which is a text there.
-struct AsText<T>(T);
-
-impl<T: Display> Serialize for AsText<T> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&self.0)
+    #[test]
+    fn a_collector_reads_what_spans_have() {
+        let at = |nanos| Time::ZERO + std::time::Duration::from_nanos(nanos);
+        let name = "GET /a\"b\\\n\u{1}é";
+        let mut own = Span::new((0xab, 0xc), Some(7), SpanKind::Server, name, (at(5), at(9)));
+        own.text("x", "\"");
+        own.int("y", i64::MIN);
+        own.link(1, 2);
+        own.link(u128::MAX, u64::MAX);
+        own.fail("timeout");
+        let bare = Span::new((1, 1), None, SpanKind::Internal, "b", (at(0), at(0)));
+        let mut out = b"before".to_vec();
+        write(&[own, bare], "a \"site\"", 1000, &mut out);
+        let read: Value = serde_json::from_slice(&out["before".len()..]).expect("it is JSON");
+        let resource = &read["resourceSpans"][0];
+        let service = json!({"key": "service.name", "value": {"stringValue": "a \"site\""}});
+        assert_eq!(resource["resource"]["attributes"][0], service);
+        let of_scope = &resource["scopeSpans"][0];
+        assert_eq!(of_scope["scope"]["name"], "rhythm");
+        let spans = &of_scope["spans"];
+        assert_eq!(spans.as_array().map(Vec::len), Some(2));
+        let attribute = |key: &str, value: Value| json!({"key": key, "value": value});
+        let expected = json!({
+            "traceId": "000000000000000000000000000000ab",
+            "spanId": "000000000000000c",
+            "parentSpanId": "0000000000000007",
+            "name": name,
+            "kind": 2,
+            "startTimeUnixNano": "1005",
+            "endTimeUnixNano": "1009",
+            "attributes": [
+                attribute("x", json!({"stringValue": "\""})),
+                attribute("y", json!({"intValue": "-9223372036854775808"})),
+                attribute("error.type", json!({"stringValue": "timeout"})),
+            ],
+            "links": [
+                {"traceId": "00000000000000000000000000000001", "spanId": "0000000000000002"},
+                {"traceId": "ffffffffffffffffffffffffffffffff", "spanId": "ffffffffffffffff"},
+            ],
+            "droppedLinksCount": 0,
+            "status": {"code": 2},
+        });
+        assert_eq!(spans[0], expected);
+        assert_eq!(spans[1]["attributes"], json!([]));
+        assert_eq!(spans[1]["status"], json!({}));
+        assert!(spans[1].get("parentSpanId").is_none());
     }
 }

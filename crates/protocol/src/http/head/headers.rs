@@ -55,7 +55,10 @@ known! {
     Range "range",
     RetryAfter "retry-after",
     SetCookie "set-cookie",
+    TraceParent "traceparent",
+    TraceState "tracestate",
     TransferEncoding "transfer-encoding",
+    XRequestId "x-request-id",
 }
 
 impl Known {
@@ -98,8 +101,11 @@ impl Known {
             8 if is(name, b"location") => Known::Location,
             10 if is(name, b"connection") => Known::Connection,
             10 if is(name, b"set-cookie") => Known::SetCookie,
+            10 if is(name, b"tracestate") => Known::TraceState,
             11 if is(name, b"retry-after") => Known::RetryAfter,
+            11 if is(name, b"traceparent") => Known::TraceParent,
             12 if is(name, b"content-type") => Known::ContentType,
+            12 if is(name, b"x-request-id") => Known::XRequestId,
             13 if is(name, b"if-none-match") => Known::IfNoneMatch,
             13 if is(name, b"content-range") => Known::ContentRange,
             13 if is(name, b"last-modified") => Known::LastModified,
@@ -176,6 +182,17 @@ impl Headers {
     pub(crate) fn known(&self, known: Known) -> Option<Span> {
         let index = usize::from(self.first[known as usize]).checked_sub(1)?;
         Some(self.list[index].value)
+    }
+
+    /// The values of all lines of a known header.
+    #[inline]
+    pub(crate) fn all_known(&self, known: Known) -> impl Iterator<Item = Span> {
+        let first = usize::from(self.first[known as usize]).checked_sub(1);
+        let lines = first.and_then(|first| self.as_slice().get(first..));
+        let lines = lines.unwrap_or_default().iter();
+        lines
+            .filter(move |header| header.known == Some(known))
+            .map(|header| header.value)
     }
 
     /// The values of all lines with this name, in any case of letters.

@@ -193,6 +193,12 @@ impl RequestHead {
         self.headers.known(known)
     }
 
+    /// The values of all lines of a known header.
+    #[inline]
+    pub fn all_known(&self, known: Known) -> impl Iterator<Item = Span> {
+        self.headers.all_known(known)
+    }
+
     /// The values of all header lines with this name, in any case of letters.
     pub fn values<'a>(&'a self, bytes: &'a [u8], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         self.headers.all(bytes, name)

@@ -41,7 +41,7 @@ impl Responder {
         head: &RequestHead,
         bytes: &[u8],
     ) -> Option<Origin> {
-        let (origins, random) = (self.origins.as_ref()?, &mut self.random);
+        let (origins, random) = (self.origins.as_mut()?, &mut self.random);
         Some(origins.of(peer, head, bytes, || random.next()))
     }
 
