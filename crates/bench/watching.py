@@ -7,6 +7,10 @@ third tells that is watched by nobody, and all three are started anew a few time
 so that what else the machine does falls on each of them; a turn's CPU time is that of all threads
 of the server's process, its requests are those that it has counted meanwhile. One processor has the
 server, another the load, the poller and the collector.
+
+With --instructions each is run once by callgrind, which counts instructions, not time, those of the
+kernel left out: what noise hides is seen there. The server is slow then, so that what happens each
+second, such as a poll, is told as so many a poll.
 """
 
 import argparse
@@ -51,11 +55,11 @@ def free_port():
 class Server:
     """`rhythm serve` with one worker, on the first processor."""
 
-    def __init__(self, args, flags):
+    def __init__(self, args, flags, under=()):
         ports = [free_port(), free_port()]
         self.url, self.admin = (f"http://127.0.0.1:{port}" for port in ports)
         places = zip(("--listen", "--admin"), (f"127.0.0.1:{port}" for port in ports))
-        command = [args.rhythm, "serve", args.service, "--workers", "1", *flags]
+        command = [*under, args.rhythm, "serve", args.service, "--workers", "1", *flags]
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             command + [word for place in places for word in place],
@@ -153,6 +157,37 @@ def take_turns(args, traces, seen):
             server.end()
 
 
+def instructions(args, flags, is_polled):
+    """Of the server while it is loaded, and its requests and polls meanwhile."""
+    with tempfile.TemporaryDirectory() as folder:
+        counts = folder + "/counts"
+        under = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}"]
+        server = Server(args, flags, under)
+        try:
+            begin = ["callgrind_control", "-z", str(server.process.pid)]
+            subprocess.run(begin, check=True, capture_output=True)
+            turned = turn(args, server, is_polled)
+        finally:
+            server.end()
+        totals = re.findall(r"^totals: (\d+)", open(counts).read(), re.M)
+    return sum(map(int, totals)), turned["requests"], turned["polls"]
+
+
+def count(args, traces):
+    """What it costs in instructions, as a table."""
+    seen = {"off": instructions(args, [], False), "traced 1 %": instructions(args, traces, False)}
+    seen["polled"] = instructions(args, [], True)
+    off, requests, _ = seen["off"]
+    print("| way | instructions a request | of off | requests | instructions a poll |")
+    print("|---|---|---|---|---|")
+    for way, (all_of_it, served, polls) in seen.items():
+        # A poll's are told by themselves.
+        of_poll = (all_of_it - off / requests * served) / polls if polls else None
+        told = f"{of_poll:,.0f}" if of_poll else "-"
+        ratio = "-" if polls else f"{all_of_it / served / (off / requests):.4f}"
+        print(f"| {way} | {all_of_it / served:,.0f} | {ratio} | {served} | {told} |")
+
+
 def beside_both(costs, way, rounds):
     """In times of the mean of the two that nobody watches: the mean and half of its 95 %
     interval, of each start's mean, since processes of one program differ more than its turns."""
@@ -176,12 +211,15 @@ def main():
     parser.add_argument("--sessions", type=int, default=64)
     parser.add_argument("--cpus", type=int, nargs=2, default=[0, 1], help="the server and the rest")
     parser.add_argument("--json", help="a file for all that was measured")
+    parser.add_argument("--instructions", action="store_true", help="count these, by callgrind")
     parser.add_argument("load", nargs="*", help="more flags of `rhythm load`, behind --")
     args = parser.parse_args()
     os.sched_setaffinity(0, {args.cpus[1]})
     collector = ThreadingHTTPServer(("127.0.0.1", 0), Collector)
     threading.Thread(target=collector.serve_forever, daemon=True).start()
     traces = ["--otlp", f"http://127.0.0.1:{collector.server_port}", "--trace-sample", "1%"]
+    if args.instructions:
+        return count(args, traces)
     seen = {"off": [], "polled": [], "traced 1 %": [], "off, another": []}
     for _ in range(args.starts):
         take_turns(args, traces, seen)

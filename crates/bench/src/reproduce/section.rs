@@ -32,15 +32,16 @@ pub(super) fn cell(paper: impl Into<Option<f64>>, ours: impl Into<Option<f64>>) 
     }
 }
 
-/// Likewise of ours of turns: their median, and half of the 95 % confidence interval (Student's, of
-/// their mean) where there are several.
+/// Likewise of ours of turns: their median, and where there are several how far to either side of
+/// it all of the 95 % confidence interval of their mean (Student's) is.
 pub(super) fn of_turns(paper: impl Into<Option<f64>>, turns: &[f64]) -> Cell {
     let median = median(turns.iter().copied());
+    let of_mean = Estimate::of(turns);
     Cell::Number {
         paper: paper.into(),
-        ours: median.map(|mean| Estimate {
-            mean,
-            ..Estimate::of(turns)
+        ours: median.map(|median| Estimate {
+            mean: median,
+            within: (of_mean.within).map(|within| within + (of_mean.mean - median).abs()),
         }),
     }
 }
@@ -109,5 +110,28 @@ impl Section {
         if !self.command.is_empty() {
             let _ = writeln!(text, "- Command: `{}`", self.command);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_have_a_median_and_the_interval_of_their_mean_around_it() {
+        let of = |turns: &[f64]| match of_turns(7.0, turns) {
+            Cell::Number { paper, ours } => {
+                assert_eq!(paper, Some(7.0));
+                ours.map(|ours| (ours.mean, ours.within))
+            }
+            Cell::Word { .. } => None,
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[3.0]), Some((3.0, None)));
+        let (median, within) = of(&[1.0, 2.0, 3.0]).expect("turns");
+        assert!(median == 2.0 && within.is_some_and(|within| (within - 2.484).abs() < 1e-3));
+        // One turn of another's doing moves the mean, and it stays within.
+        let (median, within) = of(&[1.0, 1.0, 1.0, 1.0, 6.0]).expect("turns");
+        assert!(median == 1.0 && within.is_some_and(|within| within > 1.0 + 2.7));
     }
 }

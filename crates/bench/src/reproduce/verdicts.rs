@@ -24,8 +24,8 @@ const COUNTED: f64 = 0.02;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Known {
     pub(super) figure: f64,
-    /// Half of its confidence interval, as a part of it; 0 where it has none.
-    within: f64,
+    /// Half of its confidence interval; 0 where it has none.
+    half: f64,
     /// By such a part of it runs differ, whatever the interval of one of them.
     noise: f64,
 }
@@ -35,7 +35,7 @@ impl Known {
     pub(super) fn new(figure: f64, kind: Kind) -> Known {
         Known {
             figure,
-            within: 0.0,
+            half: 0.0,
             noise: match kind {
                 Kind::Counted => COUNTED,
                 _ => NOISE,
@@ -48,7 +48,7 @@ impl Known {
         match (of.within, kind) {
             (None, _) => known,
             (Some(within), kind) => Known {
-                within: (within / of.mean).abs(),
+                half: within,
                 noise: match kind {
                     // Its runs differ by their seeds alone, which the interval is of.
                     Kind::Simulated => COUNTED,
@@ -59,12 +59,22 @@ impl Known {
         }
     }
 
-    /// What follows from others, no better known than they are.
+    /// What follows from others, as well known as the one of them that is known worst.
     pub(super) fn from_all(figure: f64, others: &[Known]) -> Known {
+        let worst = |of: fn(&Known) -> f64| others.iter().map(of).fold(0.0, f64::max);
         Known {
             figure,
-            within: others.iter().map(|of| of.within).sum(),
-            noise: others.iter().map(|of| of.noise).fold(0.0, f64::max),
+            half: worst(Known::part) * figure.abs(),
+            noise: worst(|of| of.noise),
+        }
+    }
+
+    /// Half of its interval, as a part of it.
+    fn part(&self) -> f64 {
+        match self.half {
+            // Also of 0, which has no parts.
+            0.0 => 0.0,
+            half => half / self.figure.abs(),
         }
     }
 
@@ -72,23 +82,19 @@ impl Known {
     pub(super) fn scaled(self, times: f64) -> Known {
         Known {
             figure: self.figure * times,
+            half: self.half * times.abs(),
             ..self
         }
     }
 
     /// Whether all of its interval is above this, and it by more than noise.
     fn is_above(self, bound: f64) -> bool {
-        self.figure - self.half() >= bound && self.figure >= bound * (1.0 + self.noise)
+        self.figure - self.half >= bound && self.figure >= bound * (1.0 + self.noise)
     }
 
     /// Likewise below.
     fn is_below(self, bound: f64) -> bool {
-        self.figure + self.half() <= bound && self.figure <= bound * (1.0 - self.noise)
-    }
-
-    /// Half of its interval, as a figure.
-    fn half(self) -> f64 {
-        (self.within * self.figure).abs()
+        self.figure + self.half <= bound && self.figure <= bound * (1.0 - self.noise)
     }
 }
 
@@ -195,6 +201,45 @@ impl Claim {
     ) -> Claim {
         let known = known.filter(|known| known.figure.is_finite());
         let verdict = known.map(|known| bound.verdict(known));
+        Claim::judged(at, says, (known, verdict), bound)
+    }
+
+    /// What is said of the greatest of these, and so of all: one that surely is beyond the bound
+    /// decides, and one that may be leaves it open, whichever is the greatest.
+    pub(super) fn of_greatest(
+        at: &'static str,
+        says: impl Into<String>,
+        all: &[Known],
+        bound: Bound,
+    ) -> Claim {
+        let finite = all.iter().copied().filter(|of| of.figure.is_finite());
+        let greatest = finite
+            .clone()
+            .max_by(|one, other| one.figure.total_cmp(&other.figure));
+        let (for_one, for_all) = match bound {
+            Bound::AtLeast(_) => (Verdict::Holds, Verdict::Differs),
+            Bound::AtMost(_) => (Verdict::Differs, Verdict::Holds),
+        };
+        let verdict = greatest.map(|_| {
+            let mut verdicts = finite.map(|of| bound.verdict(of));
+            match (
+                verdicts.clone().any(|of| of == for_one),
+                verdicts.all(|of| of == for_all),
+            ) {
+                (true, _) => for_one,
+                (_, true) => for_all,
+                _ => Verdict::Undecided,
+            }
+        });
+        Claim::judged(at, says, (greatest, verdict), bound)
+    }
+
+    fn judged(
+        at: &'static str,
+        says: impl Into<String>,
+        (known, verdict): (Option<Known>, Option<Verdict>),
+        bound: Bound,
+    ) -> Claim {
         Claim {
             at,
             says: says.into(),
@@ -261,7 +306,7 @@ pub(super) fn known<'a>(
         })
 }
 
-/// Ours in a column of a row, as well known as the column says.
+/// Ours in a column of a row, as well known as the column, and its interval, say.
 pub(super) fn in_row(table: &Table, row: &Row, column: usize) -> Option<Known> {
     match row.cells.get(column)? {
         Cell::Number { ours, .. } => {
@@ -274,7 +319,18 @@ pub(super) fn in_row(table: &Table, row: &Row, column: usize) -> Option<Known> {
 /// How many times the second the first is, where both are there.
 pub(super) fn times(one: Option<Known>, other: Option<Known>) -> Option<Known> {
     let (one, other) = one.zip(other)?;
-    (other.figure > 0.0).then(|| Known::from_all(one.figure / other.figure, &[one, other]))
+    (other.figure > 0.0).then(|| {
+        let times = one.figure / other.figure;
+        Known {
+            // As far as the upper end of the one over the lower end of the other: farther than the
+            // other way.
+            half: match other.part() < 1.0 {
+                true => (times + one.half / other.figure) / (1.0 - other.part()) - times,
+                false => f64::INFINITY,
+            },
+            ..Known::from_all(times, &[one, other])
+        }
+    })
 }
 
 /// Claims as Markdown, where there are any.
@@ -287,10 +343,10 @@ pub(super) fn write_claims(claims: &[Claim], text: &mut String) {
     let _ = writeln!(
         text,
         "\n## What the paper says, and what is so here\n\nA claim *holds*, or *differs*, where our \
-         figure is beyond its bound by more than runs differ: {} % of what is measured or follows \
-         from that, {} % of what is counted or simulated with several seeds, and in each case all \
-         of its confidence interval (±), where it has one. It is *undecided* where the figure is \
-         nearer than that, and *absent* where there is no figure.\n\n| the paper | says | bound | here | \
+         figure is beyond its bound by more than runs differ: {} % of what is measured, computed \
+         or simulated once, {} % of what is counted or simulated with several seeds, and in each \
+         case all of its confidence interval (±), where it has one. It is *undecided* where the \
+         figure is nearer than that, and *absent* where there is no figure.\n\n| the paper | says | bound | here | \
          verdict |\n|---|---|---|---|---|",
         percent(NOISE),
         percent(COUNTED)
@@ -484,15 +540,56 @@ mod tests {
             (1.1, 0.01, Measured, Verdict::Undecided),
             (1.1, 0.01, Simulated, Verdict::Holds),
             (1.01, 0.0, Simulated, Verdict::Undecided),
+            (0.0, 0.0, Simulated, Verdict::Differs),
+            (0.0, 0.1, Measured, Verdict::Differs),
             (-1.0, 1.5, Measured, Verdict::Differs),
             (-1.0, 2.5, Measured, Verdict::Undecided),
         ] {
             assert_eq!(verdict(of(mean, within, kind)), expected, "{mean} {within}");
         }
-        // Of a ratio they add up.
+        // Of a ratio its greatest: the most of the one over the least of the other.
         let both = times(of(2.0, 0.1, Simulated), of(4.0, 0.4, Simulated));
         let both = both.expect("there are both");
-        assert!((both.within - 0.15).abs() < 1e-9 && both.noise == COUNTED);
+        assert!((both.half - (2.1 / 3.6 - 0.5)).abs() < 1e-9 && both.noise == COUNTED);
+        let unknown = times(of(2.0, 0.1, Measured), of(4.0, 4.0, Measured));
+        assert_eq!(verdict(unknown), Verdict::Undecided);
+        // Of a mean that of the worst.
+        let of_all = Known::from_all(3.0, &[both, Known::new(1.0, Measured)]);
+        assert!((of_all.part() - both.part()).abs() < 1e-9 && of_all.noise == NOISE);
+    }
+
+    #[test]
+    fn all_are_judged_and_not_the_greatest_alone() {
+        let of = |all: &[(f64, f64)], bound| {
+            let known = |&(mean, within)| {
+                let within = Some(within);
+                Known::estimated(Estimate { mean, within }, Measured)
+            };
+            let all: Vec<Known> = all.iter().map(known).collect();
+            let claim = Claim::of_greatest("section 1", "x", &all, bound);
+            (claim.verdict, claim.figure)
+        };
+        let (least, most) = (Bound::AtLeast(2.5), Bound::AtMost(2.5));
+        for (all, of_least, of_most) in [
+            (
+                &[(2.0, 0.1), (1.9, 0.1)][..],
+                Verdict::Differs,
+                Verdict::Holds,
+            ),
+            // The greatest is below, and another may be above.
+            (
+                &[(2.0, 0.1), (1.9, 3.0)],
+                Verdict::Undecided,
+                Verdict::Undecided,
+            ),
+            // The greatest may be below, and another is above.
+            (&[(9.0, 8.0), (3.0, 0.1)], Verdict::Holds, Verdict::Differs),
+        ] {
+            assert_eq!(of(all, least), (of_least, Some(all[0].0)));
+            assert_eq!(of(all, most), (of_most, Some(all[0].0)));
+        }
+        assert_eq!(of(&[], least), (Verdict::Absent, None));
+        assert_eq!(of(&[(f64::NAN, 0.0)], most), (Verdict::Absent, None));
     }
 
     #[test]

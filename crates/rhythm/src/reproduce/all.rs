@@ -3,7 +3,7 @@
 use super::{kv, origin, rhythm, rpo, venice};
 use crate::machine;
 use crate::output::{NoReader, complain, print_line};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use rhythm_bench::reproduce::Verdicts;
 use std::env;
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 ///
 /// Runs `rhythm reproduce` with rhythm, kv, rpo and venice, with their defaults, into folders of
 /// these names, and writes report.md, which links what they wrote. Where one fails the others are
-/// made all the same. Takes more than an hour, with --quick some ten minutes. Exits with 1 if any
+/// made all the same. Takes more than an hour, with --quick a quarter of one. Exits with 1 if any
 /// failed.
 #[derive(Debug, clap::Parser)]
 pub(super) struct All {
@@ -40,10 +40,36 @@ pub(super) struct All {
 }
 
 impl All {
-    /// The other run's report of a paper, by the table that is written beside it.
+    /// The other run's report of a paper, by the table that is written beside it, if it made one.
     fn earlier(&self, name: &str, table: &str) -> Option<PathBuf> {
         let folder = self.against.as_ref()?.join(name);
-        Some(folder.join(table).with_extension("json"))
+        Some(folder.join(table).with_extension("json")).filter(|report| report.exists())
+    }
+
+    /// Reads the other run's reports before the work begins: it may lack some, and not all.
+    fn look_at_earlier(&self) -> Result<()> {
+        let Some(folder) = &self.against else {
+            return Ok(());
+        };
+        let mut there = 0;
+        for (name, _, table) in PAPERS {
+            match self.earlier(name, table) {
+                Some(report) => {
+                    Verdicts::read(&report)?;
+                    there += 1;
+                }
+                None => complain(format_args!(
+                    "rhythm: {} has no report of {name} to compare with",
+                    folder.display()
+                )),
+            }
+        }
+        ensure!(
+            there > 0,
+            "--against {}: there is no report in it; `rhythm reproduce all` writes such a folder",
+            folder.display()
+        );
+        Ok(())
     }
 }
 
@@ -73,12 +99,7 @@ const PAPERS: [(&str, &str, &str); 4] = [
 
 pub(super) fn run(all: &All) -> Result<ExitCode> {
     let program = env::current_exe().context("cannot find the rhythm program")?;
-    // Before the work begins.
-    for (name, _, table) in PAPERS {
-        all.earlier(name, table)
-            .map(|earlier| Verdicts::read(&earlier))
-            .transpose()?;
-    }
+    all.look_at_earlier()?;
     let cannot = || format!("cannot write into {}", all.out.display());
     fs::create_dir_all(&all.out).with_context(cannot)?;
     let mut text = String::from("# Papers, made again\n\n");
@@ -157,9 +178,20 @@ mod tests {
         all.out = folder.join("out");
         all.against = Some(folder.join("other"));
         let error = run(&all).expect_err("there is none");
-        assert!(format!("{error:#}").contains("report.json"), "{error:#}");
+        assert!(
+            format!("{error:#}").contains("no report in it"),
+            "{error:#}"
+        );
         assert!(!folder.exists());
-        let earlier = all.earlier("venice", "venice.md");
-        assert_eq!(earlier, Some(folder.join("other/venice/venice.json")));
+        // One is enough, and one that cannot be read is not.
+        let report = folder.join("other/venice/venice.json");
+        fs::create_dir_all(report.parent().expect("a folder")).expect("it is made");
+        fs::write(&report, r#"{"verdicts": []}"#).expect("it is written");
+        assert_eq!(all.earlier("venice", "venice.md"), Some(report.clone()));
+        assert_eq!(all.earlier("kv", "kv.md"), None);
+        all.look_at_earlier().expect("there is one");
+        fs::write(&report, "{").expect("it is written");
+        assert!(all.look_at_earlier().is_err());
+        fs::remove_dir_all(&folder).expect("it is there");
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// A mean over seeds and half the width of its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The mean.
+    /// The mean; of turns of which few are another's doing, their median.
     pub mean: f64,
     /// So far to either side; none of a single run.
     pub within: Option<f64>,

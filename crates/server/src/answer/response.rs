@@ -655,7 +655,8 @@ impl LaneAnswers<'_> {
         let (client, connection) = request.client();
         let asker = asker(cohort, program, lane, client, connection);
         let watch = self.watch.as_ref();
-        let watched = watch.and_then(|watch| watch.watched((request, self.watched(request)), 0));
+        let client = self.watched(request);
+        let watched = watch.and_then(|watch| watch.watched(self.requests, (request, client), 0));
         let parts = Parts {
             slot: request.slot,
             shape: request.shape,

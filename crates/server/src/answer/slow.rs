@@ -17,6 +17,7 @@ use crate::flight::lane_requests::WATCH_BYTES;
 use crate::flight::timeline::{Came, Doing, Timeline};
 use crate::observe::metrics::WorkerMetrics;
 use crate::site::epoch::Epoch;
+use crate::trace::RequestId;
 use rhythm_http::{AnswerSlot, Clients};
 use rhythm_net::sparse::SparseByKind;
 use rhythm_net::{Client, Time};
@@ -54,6 +55,7 @@ impl Spent {
 pub(crate) struct Watched {
     slot: AnswerSlot,
     client: Option<Client>,
+    id: Option<RequestId>,
     epoch: Arc<Epoch>,
     page: u32,
     status: u16,
@@ -63,9 +65,9 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// A lane's request, of this client, whose cohort did this until now.
+    /// A lane's request, of this client and with this id, whose cohort did this until now.
     pub(crate) fn new(
-        (slot, client): (AnswerSlot, Option<Client>),
+        (slot, client, id): (AnswerSlot, Option<Client>, Option<RequestId>),
         came: Came,
         (epoch, page): (&Arc<Epoch>, u32),
         timeline: &Timeline,
@@ -93,6 +95,7 @@ impl Watched {
         Watched {
             slot,
             client,
+            id,
             epoch: epoch.clone(),
             page,
             status,
@@ -189,6 +192,7 @@ impl Slow {
             page = epoch.program(*page).name,
             status = watched.status,
             client = watched.client.map(|client| client.to_string()),
+            request_id = watched.id.as_ref().map(RequestId::as_str),
             took = shown(total),
             reading = shown(spent.reading),
             waiting = shown(spent.waiting),
@@ -216,6 +220,7 @@ impl Slow {
                 request = request.escape_debug().to_string(),
                 status,
                 client = line.peer.to_string(),
+                request_id = line.origin.id.as_ref().map(RequestId::as_str),
                 took = shown(total),
                 reading = shown(reading),
                 answering = shown(now.since(line.arrived)),

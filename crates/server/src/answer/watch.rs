@@ -33,7 +33,7 @@ impl LaneWatch<'_> {
         (request, client): (&LaneRequest, Option<Client>),
         status: u16,
     ) {
-        let watched = self.watched((request, client), status);
+        let watched = self.watched(requests, (request, client), status);
         if let (Some(slow), Some(watched)) = (&mut self.slow, watched) {
             slow.answered(watched);
         }
@@ -47,15 +47,16 @@ impl LaneWatch<'_> {
     /// What the log of slow requests is to know of one.
     pub(crate) fn watched(
         &self,
+        requests: &LaneRequests,
         (request, client): (&LaneRequest, Option<Client>),
         status: u16,
     ) -> Option<Watched> {
         self.slow.as_ref()?;
         let page = (self.epoch, self.page);
-        let came = request.came();
+        let id = requests.origin(request).and_then(|origin| origin.id);
         Some(Watched::new(
-            (request.slot, client),
-            came,
+            (request.slot, client, id),
+            request.came(),
             page,
             self.timeline,
             status,

@@ -36,7 +36,8 @@ pub(crate) struct Epoch {
 
 impl Epoch {
     /// The epoch of a site whose backends and hosts are these of the pipeline's, the backends with
-    /// whether some are told where requests come from. Of the epoch before it keeps what is known of pages of the same names: most are as they were.
+    /// whether some are told where requests come from. Of the epoch before it keeps what is known
+    /// of pages of the same names: most are as they were.
     pub(crate) fn new(
         number: u32,
         index: usize,

@@ -119,7 +119,7 @@ pub(crate) fn states<'a>(head: &'a RequestHead, bytes: &'a [u8]) -> impl Iterato
     values.map(|value| value.of(bytes))
 }
 
-/// Numbers of traces: those of one beginning, which nobody else has, each mixed out of the one
+/// Numbers of traces, each mixed out of a beginning, which nobody else has, and how many there were
 /// before. They need differ and nothing else, so that they cost less than bits that nobody can
 /// predict.
 #[derive(Debug, Default)]

@@ -17,6 +17,7 @@ fn server(limit: Option<Duration>, pages: &[(&str, &str)]) -> rhythm_server::Han
     let service = service_of(pages, &toml);
     let mut options = options_of(&service);
     options.pipeline.watch.slow_request = limit;
+    options.pipeline.watch.ids = true;
     let site = site_of(service);
     let parts = parts(site, Box::new(|| Err("no".into())));
     rhythm_server::Server::start(options, parts).expect("it starts")
@@ -67,6 +68,8 @@ fn a_slow_call_is_told_of_with_its_backend_and_a_fast_one_is_not() {
     let line = &all[0];
     assert_eq!(lines::field(line, "status"), Some("200"));
     assert_eq!(lines::field(line, "client"), Some("127.0.0.1"));
+    let id = lines::field(line, "request_id");
+    assert_eq!(id.map(str::len), Some(32), "{line}");
     let backends = lines::field(line, "backends").expect("its call");
     let took: f64 = (backends.strip_prefix("echo "))
         .and_then(|it| it.strip_suffix("ms"))

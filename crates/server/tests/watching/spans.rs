@@ -39,6 +39,24 @@ fn one(spans: &[Received], is: impl Fn(&Received) -> bool) -> &Received {
 }
 
 #[test]
+fn who_is_asked_is_told_of_a_request_that_is_not_recorded_and_has_no_id() {
+    let (upstream, collector) = (Upstream::new(), Collector::new(Manners::Takes));
+    let toml = toml(&collector, "0%", "").replace("request_ids = \"logged\"\n", "");
+    let server = serve(&upstream, &toml, |_| {}, None);
+    let mut client = Client::new(server.local_addr());
+    client.with("GET /item/8", &asked("01"), "");
+    stop(server);
+    assert!(collector.spans().is_empty());
+    let heads = upstream.heads("/items/8");
+    let told = value(&heads[0], "traceparent").expect("it is told");
+    let own = told.strip_prefix(&format!("00-{TRACE}-"));
+    let own = own.and_then(|rest| rest.strip_suffix("-00"));
+    assert!(own.is_some_and(|own| own != PARENT), "{told}");
+    assert_eq!(value(&heads[0], "tracestate"), Some("a=1, b=2"));
+    assert_eq!(value(&heads[0], "x-request-id"), None);
+}
+
+#[test]
 fn a_requests_spans_are_a_tree_that_its_cohort_is_linked_with() {
     let (upstream, collector) = (Upstream::new(), Collector::new(Manners::Takes));
     let server = serve(

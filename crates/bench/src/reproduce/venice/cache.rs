@@ -294,7 +294,7 @@ fn section(lab: &Lab<'_>, keys: u32, measured: &[Step]) -> Section {
     section.note(format!(
         "{} queries for keys at random, of {keys} that PostgreSQL has (an index, 512 bytes a \
          value, asked by psql); redis-server is asked first, full of what its \
-         memory holds, {} MiB of it here. Remote and local in turn, {} times; medians, and of the \
+         memory holds, {} MiB of it here. Remote and local in turn, rounds: {}; medians, and of the \
          ratio that of each turn's. Every value was checked",
         lab.options.effort.queries,
         sizes(lab).1 >> 20,

@@ -14,6 +14,8 @@ const TRANSPORTS: [(&str, &str); 2] = [("tcp", "TCP"), ("shared memory", "shared
 /// The channels, as columns.
 const CHANNELS: [&str; 3] = ["CRMA", "RDMA", "QPair"];
 
+/// Figure 16a's row of what another accelerator of a donor is worth.
+pub(super) const TWO_REMOTE: &str = "2 remote, in times of 1 remote";
 /// Figure 18's row of all its sizes.
 pub(super) const ALL_SIZES: &str = "all sizes";
 
@@ -87,7 +89,11 @@ pub(super) fn figure_18(
     made: &mut Vec<Section>,
 ) -> Result<(), Unmade> {
     tell("credits");
-    let rows = bench(lab, "credits")?;
+    made.push(by_credits(&bench(lab, "credits")?));
+    Ok(())
+}
+
+pub(super) fn by_credits(rows: &[Row]) -> Section {
     let ways = [
         ("one way", "tcp", "one way, TCP"),
         ("both ways", "tcp", "both ways, TCP"),
@@ -136,8 +142,7 @@ pub(super) fn figure_18(
          hardware. Here it is one where memory is shared; over TCP it is a frame ahead of those \
          that wait, and both kinds pass the same socket",
     );
-    made.push(section.by(&command("credits")));
-    Ok(())
+    section.by(&command("credits"))
 }
 
 /// The geometric mean of what all have in each turn.
@@ -157,7 +162,11 @@ pub(super) fn figure_16a(
     made: &mut Vec<Section>,
 ) -> Result<(), Unmade> {
     tell("accelerators");
-    let rows = bench(lab, "accelerators")?;
+    made.push(by_accelerators(&bench(lab, "accelerators")?));
+    Ok(())
+}
+
+pub(super) fn by_accelerators(rows: &[Row]) -> Section {
     let columns = TRANSPORTS.map(|(_, told)| column(told, Kind::Measured));
     let title = "transforms by several accelerators, in times of a local one";
     let mut section = Section::new("Figure 16a", title, &columns);
@@ -169,27 +178,31 @@ pub(super) fn figure_16a(
             whats.push(&row.what);
         }
     }
-    // What the others are compared with.
-    let first = whats.first().copied().unwrap_or_default();
-    for what in whats {
-        let cells = TRANSPORTS.map(|(transport, _)| {
-            let of = |what: &str| -> &[f64] {
-                let of = |row: &&&Row| row.what == what && row.transport == transport;
-                rows.iter().find(of).map_or(&[], |row| &row.turns)
+    // One in times of another.
+    let faster = |what: &str, other: &str| {
+        TRANSPORTS.map(|(transport, _)| {
+            let of = |named: &str| -> &[f64] {
+                let is_it = |row: &&&Row| {
+                    let name = row.what.split(" (").next();
+                    name == Some(named) && row.transport == transport
+                };
+                rows.iter().find(is_it).map_or(&[], |row| &row.turns)
             };
-            of_turns(None, &ratios(of(what), of(first)))
-        });
+            of_turns(None, &ratios(of(what), of(other)))
+        })
+    };
+    for what in whats {
         let name = what.split(" (").next().unwrap_or(what);
-        section.row(name.replace(" + ", ", "), cells.into());
+        section.row(name.replace(" + ", ", "), faster(name, "1 local").into());
     }
+    section.row(TWO_REMOTE, faster("2 remote", "1 remote").into());
     section.charts = vec!["figure-16a.svg"];
     section.note(
         "Paper: FFT in hardware; almost linear in the number of accelerators, its bars are drawn \
          and not told. Ours are threads of this machine and of its donor, another process of this \
          machine: no more of them work at once than there are processors",
     );
-    made.push(section.by(&command("accelerators")));
-    Ok(())
+    section.by(&command("accelerators"))
 }
 
 #[cfg(test)]
@@ -204,6 +217,15 @@ mod tests {
             what: what.to_owned(),
             turns: vec![median],
         }
+    }
+
+    #[test]
+    fn means_are_of_each_turn_that_all_have() {
+        let of = |all: &[&[f64]]| means(&all.iter().map(|of| of.to_vec()).collect::<Vec<_>>());
+        let all = of(&[&[1.0, 8.0, 9.0], &[4.0, 2.0]]);
+        assert_eq!(all.len(), 2);
+        assert!((all[0] - 2.0).abs() < 1e-9 && (all[1] - 4.0).abs() < 1e-9);
+        assert!(of(&[]).is_empty() && of(&[&[1.0], &[]]).is_empty());
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(super) fn figure_5(
     Ok(())
 }
 
-fn by_channel(rows: &[Row]) -> Section {
+pub(super) fn by_channel(rows: &[Row]) -> Section {
     let title = "programs by channel, in times of the speed of QPair off the chip";
     let local = [
         column("PageRank, times all local", Kind::Measured),
@@ -109,7 +109,7 @@ fn by_channel(rows: &[Row]) -> Section {
     section.by(&command("programs"))
 }
 
-fn by_place(rows: &[Row]) -> Section {
+pub(super) fn by_place(rows: &[Row]) -> Section {
     let title = "programs on the chip, in times of their speed off it";
     let mut section = Section::new("Figure 5, on the chip", title, &columns());
     for (name, ways) in PLACES {
@@ -134,7 +134,7 @@ pub(super) fn figure_6(
     Ok(())
 }
 
-fn by_relay(rows: &[Row]) -> Section {
+pub(super) fn by_relay(rows: &[Row]) -> Section {
     let title = "programs with a relay on the way, in times of without";
     let mut section = Section::new("Figure 6", title, &columns());
     for (name, direct, relayed) in RELAYED {
@@ -145,8 +145,8 @@ fn by_relay(rows: &[Row]) -> Section {
     section.charts = vec!["figure-6.svg"];
     section.note(
         "The relay is a thread of the other process that takes bytes from one connection and puts \
-         them into another: a hop in software. Paper: a router of its own; over 20 % slower for CRMA, \
-         and least where code hides latency",
+         them into another: a hop in software. Paper: a router of its own; over 20 % slower for \
+         CRMA, and least where code hides latency",
     );
     section.by(&command("programs"))
 }
@@ -157,14 +157,14 @@ mod tests {
     use crate::reproduce::section::value;
     use rhythm_rpo::report::{Cell, Estimate};
 
-    fn row(part: &str, what: &str, median: f64) -> Row {
+    fn row(part: &str, what: &str, first: f64) -> Row {
         Row {
             part: format!("{part} (Figure 5)"),
             transport: String::new(),
             bytes: None,
             what: what.to_owned(),
             // A machine that has become slower for the second turn.
-            turns: vec![median, 2.0 * median],
+            turns: vec![first, 2.0 * first],
         }
     }
 

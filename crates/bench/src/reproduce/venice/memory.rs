@@ -10,6 +10,8 @@ use crate::reproduce::section::{Section, cell, column, of_turns, ours};
 use rhythm_rpo::report::Kind;
 use std::time::Duration;
 
+/// The row of what the others are compared with.
+pub(super) const ALL_LOCAL: &str = "all local";
 /// Percent of the pages that are remote, in Figure 15 and in Figure 3 (4 GB of 6 are local there).
 const REMOTE: u64 = 75;
 const REMOTE_3: u64 = 33;
@@ -160,7 +162,7 @@ pub(super) fn figure_3(
     ];
     let title = "BerkeleyDB with a third of its pages at a donor, by link";
     let mut section = Section::new("Figure 3", title, &columns);
-    section.row("all local", vec![ours(1.0), ours(contest.seconds(0))]);
+    section.row(ALL_LOCAL, vec![ours(1.0), ours(contest.seconds(0))]);
     for (way, (name, _)) in (1..).zip(LINKS) {
         section.row(
             name,

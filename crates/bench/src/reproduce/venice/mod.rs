@@ -163,8 +163,9 @@ impl VeniceReport {
             "The paper's figure is beside each of ours, where its text says it; most of its bars \
              are drawn alone. Its machines are eight boards with a fabric of their own; ours are \
              processes of the machine above: read what is told in times of something else. \
-             *Measured*: there; ± is half of the 95 % confidence interval of the turns \
-             (Student's), whose median is the figure. A dash: there is none.\n",
+             *Measured*: there. A figure is the median of its turns, and all of the 95 % \
+             confidence interval of their mean (Student's) is within the ±. A dash: there is \
+             none.\n",
         );
         for section in &self.sections {
             section.write(&mut text);

@@ -136,16 +136,25 @@ impl Network {
 
 /// The cells of so many NICs, of what was measured by packets and rounds: local, and remote.
 fn cells(nics: usize, rates: &[Vec<[f64; 2]>; PACKETS.len()]) -> Vec<Cell> {
+    // Of each round that local ones carried something in.
+    let percent = |at: usize| -> Vec<Option<f64>> {
+        let used = |[local, remote]: &[f64; 2]| (*local > 0.0).then(|| 100.0 * remote / local);
+        rates[at].iter().map(used).collect()
+    };
     let used = |at: usize| {
-        let rounds = rates[at].iter().filter(|[local, _]| *local > 0.0);
-        let turns: Vec<f64> = rounds
-            .map(|[local, remote]| 100.0 * remote / local)
-            .collect();
+        let turns: Vec<f64> = percent(at).into_iter().flatten().collect();
         of_turns((nics == NICS).then_some(paper::NIC_USED[at].1), &turns)
     };
+    let both = percent(1).into_iter().zip(percent(0));
+    let larger: Vec<f64> = both
+        .filter_map(|(large, small)| Some(large? / small?))
+        .filter(|times| times.is_finite())
+        .collect();
     let rate = |(at, of): (usize, usize)| ours(median(rates[at].iter().map(|round| round[of])));
     let rates = [(0, 1), (1, 1), (0, 0), (1, 0)].map(rate);
-    [used(0), used(1)].into_iter().chain(rates).collect()
+    let larger = of_turns(None, &larger);
+    let used = [used(0), used(1)].into_iter();
+    used.chain(rates).chain([larger]).collect()
 }
 
 /// Packets by one to three NICs of donors, in percent of what as many local ones carry.
@@ -166,6 +175,7 @@ pub(super) fn figure_16b(
         column("256 B, Mbit/s", Kind::Measured),
         column("4 B by local ones, Mbit/s", Kind::Measured),
         column("256 B by local ones, Mbit/s", Kind::Measured),
+        column("256 B, times the % of 4 B", Kind::Measured),
     ];
     let title = "packets by remote NICs, in percent of as many local ones";
     let mut section = Section::new("Figure 16b", title, &columns);
@@ -192,7 +202,7 @@ pub(super) fn figure_16b(
         "Namespaces of this machine, joined by veth: the borrower, three donors whose NICs carry \
          {NIC_MBIT_S} Mbit/s of frames (tbf), and the server. Datagrams go by a thread for each \
          NIC as fast as they are taken, and those that arrive are counted; lost ones are many, as \
-         with iperf's. Remote and local in turn, {} times; medians, and of the percentages those \
+         with iperf's. Remote and local in turn, rounds: {}; medians, and of the percentages those \
          of each turn's. All of it shares this machine's processors: with small packets these are \
          the limit, not the NICs",
         lab.options.effort.rounds,
@@ -224,6 +234,7 @@ mod tests {
             Some(1.0),
             Some(20.0),
             Some(0.0),
+            None,
         ];
         assert_eq!(cells, expected);
     }

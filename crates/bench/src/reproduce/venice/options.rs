@@ -112,7 +112,7 @@ impl VeniceEffort {
         scale: 15,
         keys: 20_000,
         requests: 10_000,
-        turns: 5,
+        turns: 9,
         queries: 2000,
         nic_ms: 500,
     };

@@ -100,6 +100,24 @@ fn a_page_answers_what_it_knows_and_the_application_the_rest() {
 }
 
 #[test]
+fn the_application_is_told_of_a_trace_that_is_not_recorded() {
+    let app = Upstream::new();
+    let flags = ["--otlp", "http://127.0.0.1:1", "--trace-sample", "0%"];
+    let server = serve("passed-on-traced", &app, "", &flags);
+    let (trace, parent) = ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331");
+    let head = format!(
+        "GET /app/700/length HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\
+         traceparent: 00-{trace}-{parent}-01\r\n\r\n"
+    );
+    raw(&server, head.as_bytes());
+    let seen = app.seen();
+    let told = seen[0].field("traceparent");
+    assert_eq!(told.len(), 1, "{seen:?}");
+    let is_own = told[0].starts_with(&format!("00-{trace}-")) && !told[0].contains(parent);
+    assert!(is_own && told[0].ends_with("-00"), "{told:?}");
+}
+
+#[test]
 fn contents_go_along_within_their_bound() {
     let app = Upstream::new();
     let limits = "[limits]\nbody_bytes_max = 2000\n";
