@@ -280,8 +280,10 @@ impl Case {
                 return Err(format!("{} needs a [[database.fill]]", entry.name));
             }
         }
-        if let Some(entry) = self.entry_behind() {
-            self.peer_of(&entry)?;
+        if let Some(entry) = self.entry_behind()
+            && self.peer_of(&entry)?.command.is_empty()
+        {
+            return Err(format!("{} has no command", entry.peer));
         }
         if self.peer_of(&self.server[0])?.page == Equality::Length {
             return Err("the first server has the page that the others are to give".to_owned());
@@ -307,17 +309,20 @@ impl Case {
 
     /// Whether something of it is in the repository.
     pub(super) fn needs_root(&self) -> bool {
-        let peers = self
-            .server
-            .iter()
-            .filter_map(|entry| self.peer_of(entry).ok());
-        let commands = peers.flat_map(|peer| peer.command.iter().chain(peer.files.values()));
+        let behind = self.entry_behind();
+        let texts = self.server.iter().chain(&behind).flat_map(|entry| {
+            let of_peer = self.peer.get(&entry.peer).into_iter().flat_map(|peer| {
+                let texts = peer.command.iter().chain(peer.files.values());
+                texts.chain(peer.with.values())
+            });
+            of_peer.chain(entry.with.values())
+        });
         let fills = self.database.iter().flat_map(|database| &database.fill);
         let fills = fills.flat_map(|fill| match fill {
             Fill::File { file } => std::slice::from_ref(file),
             Fill::Command { command } => command,
         });
-        commands.chain(fills).any(|text| text.contains("{root}"))
+        texts.chain(fills).any(|text| text.contains("{root}"))
     }
 
     /// How a server of this case is started.
@@ -400,10 +405,32 @@ mod tests {
         }
         let twice = format!("{OWN}\n[[server]]\npeer = \"banking\"\nname = \"one\"");
         assert!(Case::parse("own", &twice).is_err());
+        let silent = "[peer.own]\nabout = ''\ncommand = []\ninstall = ''";
+        let behind = format!("upstream = 'own'{OWN}\n{silent}");
+        let error = Case::parse("own", &behind).expect_err("it cannot be started");
+        assert_eq!(error.to_string(), "own: own has no command");
         assert!(Case::parse("../own", OWN).is_err());
         let error = Case::read("nothing")
             .expect_err("there is none")
             .to_string();
         assert!(error.contains("account_summary-gzip"), "{error}");
+    }
+
+    #[test]
+    fn a_case_needs_the_repository_whatever_names_it() {
+        let values = "with = { it = '{root}' }";
+        for (top, of_server, of_peer, is_needed) in [
+            ("", "", "", false),
+            ("", values, "", true),
+            ("", "", values, true),
+            ("upstream = 'constant'", "", "", false),
+            ("upstream = 'banking'", "", "", true),
+        ] {
+            let servers = OWN.replace("banking", "own");
+            let peer = "[peer.own]\nabout = ''\ncommand = ['it']\ninstall = ''";
+            let text = format!("{top}{servers}{of_server}\n{peer}\n{of_peer}");
+            let case = Case::parse("own", &text).expect("it makes sense");
+            assert_eq!(case.needs_root(), is_needed, "{text}");
+        }
     }
 }

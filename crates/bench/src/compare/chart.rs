@@ -84,7 +84,7 @@ fn draw_point(
     let rate = most(&|measured| measured.requests_per_s.max);
     let time = most(&|measured| {
         let database = measured.database_us.map_or(0.0, |spread| spread.max);
-        measured.server_us.max + database
+        measured.server_us.map_or(0.0, |spread| spread.max) + database
     });
     for (number, measured) in point.servers.iter().enumerate() {
         let middle = top + TITLE + ROW * number as i32 + ROW / 2;
@@ -101,7 +101,10 @@ fn draw_point(
         let spread = measured.requests_per_s;
         let end = bar(area, RATES, middle, 0.0, spread, rate, fill)?;
         write(area, &told, (end + 8, middle), 13, &BLACK)?;
-        let server = measured.server_us;
+        // Where nobody was answered, no answer took anything.
+        let Some(server) = measured.server_us else {
+            continue;
+        };
         let mut end = bar(area, TIMES, middle, 0.0, server, time, fill)?;
         let mut told = Figure(server.median).to_string();
         if let Some(database) = measured.database_us {
@@ -163,6 +166,7 @@ fn write(
 
 #[cfg(test)]
 mod tests {
+    use super::super::report::Run;
     use super::super::report::tests::made_up;
     use super::*;
 
@@ -207,6 +211,14 @@ mod tests {
         ] {
             assert!(svg.contains(text), "{text}");
         }
+    }
+
+    #[test]
+    fn who_answered_nobody_has_a_rate_and_nothing_else() {
+        let mut case = made_up().cases.remove(0);
+        case.points[0].servers[1] = Measured::of("limit", vec![Run::default()]);
+        let svg = draw(&case).expect("it can be drawn");
+        assert_eq!(svg.matches("\n0.0\n").count(), 1, "{svg}");
     }
 
     #[test]

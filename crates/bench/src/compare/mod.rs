@@ -274,7 +274,7 @@ impl Comparison<'_> {
 }
 
 /// The servers of a case that are wanted, and here; of the others that are wanted, the report says
-/// why they are not.
+/// why they are not. Without the first, or who serves behind all, there is nothing to measure.
 fn wanted<'a>(
     options: &CompareOptions,
     case: &'a Case,
@@ -292,6 +292,14 @@ fn wanted<'a>(
         let known = known.join("; ");
         return Err(of_case(format!(
             "there is no server {unknown}: there are {known}"
+        )));
+    }
+    if let Some((entry, peer)) = case.behind()
+        && let Some(why) = servers::absence(peer, names)
+    {
+        let name = entry.name;
+        return Err(of_case(format!(
+            "{name}, which serves behind the others, is not here: {why}"
         )));
     }
     let mut wanted = Vec::new();
@@ -324,4 +332,37 @@ fn certificate(program: &Path, folder: &Path, names: &mut Names) -> Result<PathB
     names.set("certificate", certificate.display());
     names.set("key", folder.join("key.pem").display());
     Ok(certificate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_to_serve_behind_the_others_and_is_not_here_is_told_with_what_helps() {
+        let text = r#"
+            about = "a test"
+            connections = [1]
+            upstream = "absent"
+            [[page]]
+            name = "page"
+            target = "/"
+            [[server]]
+            peer = "proxy"
+            name = "one"
+            [peer.absent]
+            about = "what nobody has"
+            command = ["rhythm-test-of-what-nobody-has"]
+            install = "make it"
+        "#;
+        let case = Case::parse("own", text).expect("it makes sense");
+        let mut names = Names::default();
+        names.set("rhythm", "/bin/sh");
+        let mut report = CaseReport::new(&case);
+        let error = wanted(&CompareOptions::default(), &case, &names, &mut report);
+        let error = error.expect_err("nobody is behind").to_string();
+        let due = "own: absent, which serves behind the others, is not here: there is no \
+                   rhythm-test-of-what-nobody-has: make it";
+        assert_eq!(error, due);
+    }
 }

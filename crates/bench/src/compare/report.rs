@@ -109,13 +109,14 @@ pub struct Measured {
     pub server: String,
     /// Answers a second.
     pub requests_per_s: Spread,
-    /// Half of the answers took no longer, in microseconds.
-    pub p50_us: Spread,
+    /// Half of the answers took no longer, in microseconds; `None`, as all of answers, where nobody
+    /// was answered.
+    pub p50_us: Option<Spread>,
     /// 99 % took no longer.
-    pub p99_us: Spread,
+    pub p99_us: Option<Spread>,
     /// CPU time of the server for an answer, in microseconds.
-    pub server_us: Spread,
-    /// That of the database; `None` where there is none.
+    pub server_us: Option<Spread>,
+    /// That of the database; `None` where there is none, too.
     pub database_us: Option<Spread>,
     /// Answers that were wrong or did not come.
     pub errors: u64,
@@ -223,15 +224,17 @@ impl Measured {
         let of_others = [0, 1].map(|at| median(&|run| busy(run, at) - run.ours()[at]));
         // A run without an answer has a rate, and nothing else.
         let answered = || runs.iter().filter(|run| run.requests_per_s > 0.0);
-        let spread_of_answers = |of: &dyn Fn(&Run) -> f64| Spread::of(answered().map(of));
+        let is_answered = answered().next().is_some();
+        let spread_of_answers =
+            |of: &dyn Fn(&Run) -> f64| is_answered.then(|| Spread::of(answered().map(of)));
         Measured {
             server: server.to_owned(),
             requests_per_s: spread(&|run| run.requests_per_s),
             p50_us: spread_of_answers(&|run| run.p50_us),
             p99_us: spread_of_answers(&|run| run.p99_us),
             server_us: spread_of_answers(&|run| run.server_us),
-            database_us: has_database
-                .then(|| spread_of_answers(&|run| run.database_us.unwrap_or(0.0))),
+            database_us: spread_of_answers(&|run| run.database_us.unwrap_or(0.0))
+                .filter(|_| has_database),
             errors: runs.iter().map(|run| run.errors).sum(),
             wrong: runs
                 .iter()
@@ -418,9 +421,22 @@ pub(super) mod tests {
         let mut runs = report.cases[0].points[0].servers[0].runs.clone();
         runs[0] = Run::default();
         let measured = Measured::of("rhythm", runs);
-        assert_eq!(
-            (measured.requests_per_s.min, measured.server_us.min),
-            (0.0, 6.25)
-        );
+        let server_us = measured.server_us.map(|spread| spread.min);
+        assert_eq!((measured.requests_per_s.min, server_us), (0.0, Some(6.25)));
+        // Where all are such, there is nothing that an answer took.
+        let unanswered = Run {
+            database_us: Some(0.0),
+            ..Run::default()
+        };
+        let measured = Measured::of("rhythm", vec![unanswered]);
+        assert_eq!(measured.requests_per_s, Spread::default());
+        let Measured {
+            p50_us,
+            p99_us,
+            server_us,
+            database_us,
+            ..
+        } = measured;
+        assert_eq!([p50_us, p99_us, server_us, database_us], [None; 4]);
     }
 }

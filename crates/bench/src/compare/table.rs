@@ -27,11 +27,14 @@ impl fmt::Display for Figure {
     }
 }
 
-/// The middle, and how far runs were apart.
-fn told(spread: Spread) -> String {
-    let Spread {
+/// The middle, and how far runs were apart; a dash where there is no figure.
+fn told(spread: Option<Spread>) -> String {
+    let Some(Spread {
         median, min, max, ..
-    } = spread;
+    }) = spread
+    else {
+        return "-".to_owned();
+    };
     format!("{} ({} to {})", Figure(median), Figure(min), Figure(max))
 }
 
@@ -95,9 +98,13 @@ fn write_ratios(text: &mut String, report: &CompareReport) -> fmt::Result {
     )?;
     for (case, point, (first, others)) in rows() {
         for other in others {
-            let figures: [fn(&Measured) -> Spread; 3] =
-                [|of| of.requests_per_s, |of| of.server_us, |of| of.p99_us];
-            let ratios = figures.map(|of| ratio(of(other).median, of(first).median));
+            let figures: [fn(&Measured) -> Option<Spread>; 3] = [
+                |of| Some(of.requests_per_s),
+                |of| of.server_us,
+                |of| of.p99_us,
+            ];
+            let median = |of: Option<Spread>| of.map_or(0.0, |spread| spread.median);
+            let ratios = figures.map(|of| ratio(median(of(other)), median(of(first))));
             writeln!(
                 text,
                 "| {} | {} | {} | {}{} | {}{} | {} |",
@@ -182,7 +189,7 @@ fn write_case(text: &mut String, case: &CaseReport) -> fmt::Result {
     )?;
     for point in &case.points {
         for measured in &point.servers {
-            write_row(text, point, measured)?;
+            write_row(text, case, point, measured)?;
         }
     }
     write_notes(text, case)?;
@@ -192,7 +199,12 @@ fn write_case(text: &mut String, case: &CaseReport) -> fmt::Result {
     }
 }
 
-fn write_row(text: &mut String, point: &Point, measured: &Measured) -> fmt::Result {
+fn write_row(
+    text: &mut String,
+    case: &CaseReport,
+    point: &Point,
+    measured: &Measured,
+) -> fmt::Result {
     let rate = measured.requests_per_s;
     let first = point
         .servers
@@ -207,14 +219,14 @@ fn write_row(text: &mut String, point: &Point, measured: &Measured) -> fmt::Resu
         Figure(point.bytes as f64),
         point.connections,
         measured.server,
-        told(rate),
+        told(Some(rate)),
         told(measured.p50_us),
         told(measured.p99_us),
         told(measured.server_us),
     )?;
-    match measured.database_us {
-        Some(database) => writeln!(text, " {} |", told(database)),
-        None => writeln!(text),
+    match case.database.is_some() {
+        true => writeln!(text, " {} |", told(measured.database_us)),
+        false => writeln!(text),
     }
 }
 
@@ -243,8 +255,8 @@ fn write_notes(text: &mut String, case: &CaseReport) -> fmt::Result {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::Upstream;
     use super::super::report::tests::made_up;
+    use super::super::report::{Run, Upstream};
     use super::*;
 
     #[test]
@@ -278,16 +290,18 @@ mod tests {
         other.name = "other".to_owned();
         let servers = &mut other.points[0].servers;
         servers.truncate(2);
-        // Nobody answered it.
-        servers[1].requests_per_s = Spread::default();
+        // It answered nobody.
+        servers[1] = Measured::of("limit", vec![Run::default()]);
         report.cases.push(other);
         let text = markdown(&report);
+        let row = "| limit | 0.0 (0.0 to 0.0) | - | - | - | - |\n";
+        assert!(text.contains(row), "{text}");
         let table = text.split_once("\n## made-up\n").expect("the case").0;
         let rows: Vec<&str> = (table.lines())
             .filter(|line| line.starts_with('|'))
             .collect();
         assert_eq!(rows.len(), 2 + 2 + 1, "{table}");
-        let row = "| other | a page | 64 | limit [load] | rhythm | - | 0.80 | 0.76 |";
+        let row = "| other | a page | 64 | limit | rhythm | - | - | - |";
         assert_eq!(rows[4], row);
         // With one server there is nothing to compare.
         report.cases.truncate(1);
@@ -333,6 +347,7 @@ mod tests {
         for measured in &mut case.points[0].servers {
             measured.database_us = Some(Spread::of([1.0, 3.0, 2.0].into_iter()));
         }
+        case.points[0].servers[2].database_us = None;
         let text = markdown(&report);
         let of_case = text.split_once("\n## made-up\n").expect("the case").1;
         let lines: Vec<&str> = (of_case.lines())
@@ -341,6 +356,7 @@ mod tests {
         let columns = |line: &&str| line.matches('|').count();
         assert!(lines.len() == 5 && lines.iter().map(columns).all(|count| count == 10));
         assert!(lines[2].ends_with(" 2.0 (1.0 to 3.0) |"));
+        assert!(lines[4].ends_with(" 162 (162 to 162) | - |"));
         assert!(text.contains("- PostgreSQL 15.3, on the servers' processor\n"));
     }
 }

@@ -42,7 +42,8 @@ class Figures {
     }
 }
 
-// How a whole is made up: a table with a bar in each row.
+// How a whole is made up: a table with a bar in each row. A row stays once it is there: of what is
+// no part any more there is none.
 class Bars {
     #body;
     #rows = new Map();
@@ -61,7 +62,8 @@ class Bars {
 
     update(parts) {
         const all = parts.reduce((sum, [, count]) => sum + count, 0);
-        for (const [label, count] of parts) {
+        const none = Array.from(this.#rows.keys(), (label) => [label, 0]);
+        for (const [label, count] of new Map([...none, ...parts])) {
             if (!this.#rows.has(label)) {
                 const row = element("tr", this.#body);
                 element("th", row, { scope: "row" }).textContent = label;

@@ -80,8 +80,8 @@ pub(crate) struct Args {
     #[arg(long = "measure", value_name = "WHAT")]
     parts: Vec<Part>,
 
-    /// Seconds for each page
-    #[arg(long, value_name = "S", default_value_t = 0.9)]
+    /// Seconds for each page, from 0.001 to 60
+    #[arg(long, value_name = "S", default_value_t = 0.9, value_parser = seconds)]
     seconds: f64,
 
     /// Pages to measure; all without it
@@ -91,6 +91,13 @@ pub(crate) struct Args {
     /// Write the report to this file as JSON; "-" is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+/// Seconds that a page can be measured.
+fn seconds(text: &str) -> Result<f64, &'static str> {
+    let seconds = text.parse().ok();
+    let seconds = seconds.filter(|seconds| (0.001..=60.0).contains(seconds));
+    seconds.ok_or("a number from 0.001 to 60")
 }
 
 /// A layout, or all.
@@ -174,7 +181,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         site,
         bank,
         pages,
-        seconds: Duration::from_secs_f64(args.seconds.clamp(0.001, 60.0)),
+        seconds: Duration::from_secs_f64(args.seconds),
         parsers: args.parsers as usize,
         transposes: args.transpose,
         parts: args.parts.clone(),
@@ -333,6 +340,31 @@ fn open(args: &Args) -> Result<(SharedGpu, Option<DeviceDescription>)> {
             bail!(wrong(format_args!(
                 "--device {other} is no GPU; measure it with: rhythm bench --device {other}"
             )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_that_no_page_can_be_measured_are_refused() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: Args,
+        }
+        let said = |seconds: &str| {
+            let flag = format!("--seconds={seconds}");
+            let line = <Line as clap::Parser>::try_parse_from(["-", &flag[..]]);
+            line.map(|line| line.args.seconds).ok()
+        };
+        for sound in [0.001, 0.9, 60.0] {
+            assert_eq!(said(&sound.to_string()), Some(sound));
+        }
+        for wrong in ["nan", "inf", "0", "-1", "60.1", "300", "x"] {
+            assert_eq!(said(wrong), None, "{wrong}");
         }
     }
 }

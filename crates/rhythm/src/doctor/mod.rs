@@ -18,9 +18,9 @@ use system::System;
 
 /// Say what this machine gives a server, and what is missing.
 ///
-/// Kernel, CPUs and their instructions, memory, open files, control groups, clock, counters, page
-/// faults, GPU: what was found, what that means, and what helps. Nothing is changed. Exits with 1
-/// where a server would not do.
+/// Kernel, CPUs and their instructions, SMT, memory, control groups, open files, backlog, ports,
+/// huge pages, memory nodes, clock, counters, page faults, GPU: what was found, what that means,
+/// and what helps. Nothing is changed. Exits with 1 where a server would not do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// As JSON

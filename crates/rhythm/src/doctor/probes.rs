@@ -63,6 +63,18 @@ impl Finding {
 /// Everything that can be told.
 pub(super) fn all(system: &System) -> Vec<Finding> {
     let files = getrlimit(Resource::Nofile);
+    let files = open_files(files.current, files.maximum);
+    findings(system, files, run::faults(), opened())
+}
+
+/// Of a system, and what was found where it has no file to read: open files, whether page faults
+/// may be answered, the GPU.
+fn findings(
+    system: &System,
+    files: Finding,
+    faults: io::Result<()>,
+    opened: Result<String, String>,
+) -> Vec<Finding> {
     let found = [
         kernel(system),
         Some(cpus(system)),
@@ -70,15 +82,15 @@ pub(super) fn all(system: &System) -> Vec<Finding> {
         smt(system),
         memory(system),
         memory_limit(system),
-        Some(open_files(files.current, files.maximum)),
+        Some(files),
         backlog(system),
         ports(system),
         huge_pages(system),
         nodes(system),
         clock(system),
         counters(system),
-        Some(page_faults(system, run::faults())),
-        Some(gpu(opened())),
+        Some(page_faults(system, faults)),
+        Some(gpu(opened)),
     ];
     found.into_iter().flatten().collect()
 }
@@ -441,11 +453,14 @@ mod tests {
 
     #[test]
     fn a_system_that_says_nothing_is_no_problem() {
-        let system = system(&[]);
-        let problems = all(&system).into_iter();
-        let of_files = |finding: &Finding| !finding.what.starts_with("open files");
-        let mut problems = problems.filter(of_files);
-        assert!(problems.all(|finding| finding.state != State::Problem));
+        let files = open_files(None, None);
+        let refused = Err(Errno::NOSYS.into());
+        let found = findings(&system(&[]), files, refused, Err("none".to_owned()));
+        let whats: Vec<&str> = found.iter().map(|finding| finding.what).collect();
+        let due = ["CPUs", "instructions", "open files", "page faults", "GPU"];
+        assert_eq!(whats, due);
+        let mut states = found.iter().map(|finding| finding.state);
+        assert!(states.all(|state| state != State::Problem), "{found:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::fmt;
 
 /// Weighted harmonic means over the pages measured, by the paper's mix and by the whole workload's
-/// (check images left out).
+/// (check images left out). NaN, which JSON has as null, is not known: none of the pages is in it.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Mean {
     pub(super) mix14: f64,
@@ -222,14 +222,14 @@ impl LayoutResult {
         for page in &self.pages {
             writeln!(
                 f,
-                "{:26} {:>9.0} {:>12.3} {:>9.1} {:>9.3} {:>8.1} {:>12}",
+                "{:26} {:>9.0} {:>12.3} {:>9.1} {:>9.3} {:>8} {:>12}",
                 page.page,
                 page.answer_bytes,
                 million(page.requests_per_s),
                 page.written_gb_per_s,
                 page.of_write_bandwidth,
-                page.of_host,
-                or_dash(page.requests_per_joule)
+                or_dash(page.of_host, 1),
+                or_dash(page.requests_per_joule, 0)
             )?;
         }
         let crosses = |page: &&PageResult| page.of_crossing_bandwidth > 0.0;
@@ -245,7 +245,7 @@ impl LayoutResult {
                 first.page, first.crossed_bytes[0], first.crossed_bytes[1]
             )?;
         }
-        let per_joule = |of: fn(&Mean) -> f64| or_dash(self.requests_per_joule.as_ref().map(of));
+        let per_joule = |of: fn(&Mean) -> f64| or_dash(self.requests_per_joule.as_ref().map(of), 0);
         let (rates, of_host) = (&self.requests_per_s, &self.of_host);
         for (mix, rate, of_host, joule) in [
             (
@@ -263,21 +263,25 @@ impl LayoutResult {
         ] {
             writeln!(
                 f,
-                "{mix:26} {:>9} {:>12.3} {:>9} {:>9.3} {of_host:>8.1} {joule:>12}",
+                "{mix:26} {:>9} {:>12} {:>9} {:>9} {:>8} {joule:>12}",
                 "",
-                million(rate),
+                or_dash(million(rate), 3),
                 "",
-                self.of_write_bandwidth
+                or_dash(self.of_write_bandwidth, 3),
+                or_dash(of_host, 1)
             )?;
         }
         Ok(())
     }
 
     /// Nanoseconds that each kernel takes of a request of the paper's mix, the most first, when one
-    /// cohort has the device for itself.
+    /// cohort has the device for itself; nothing where none of the pages is in it.
     fn kernels_of_mix(&self) -> Vec<(&'static str, f64)> {
         let whole: f64 = self.kernels.iter().map(|page| mix14(page.kind)).sum();
         let mut sums: Vec<(&'static str, f64)> = Vec::new();
+        if whole == 0.0 {
+            return sums;
+        }
         for page in &self.kernels {
             for time in &page.kernels {
                 let share = mix14(page.kind) / whole * time.ns_a_request;
@@ -376,10 +380,10 @@ impl fmt::Display for Report {
         if self.host.cores > 0 {
             writeln!(
                 f,
-                "host executor on {} cores: {:.2} million requests/s (mix14), {:.2} (mix16)",
+                "host executor on {} cores: {} million requests/s (mix14), {} (mix16)",
                 self.host.cores,
-                million(self.host.requests_per_s.mix14),
-                million(self.host.requests_per_s.mix16)
+                or_dash(million(self.host.requests_per_s.mix14), 2),
+                or_dash(million(self.host.requests_per_s.mix16), 2)
             )?;
         }
         self.layouts.iter().try_for_each(|layout| layout.fmt(f))?;
@@ -425,9 +429,11 @@ fn million(rate: f64) -> f64 {
     rate / 1e6
 }
 
-/// A rate that may not be known.
-fn or_dash(rate: Option<f64>) -> String {
-    rate.map_or("-".to_owned(), |rate| format!("{rate:.0}"))
+/// A figure with so many digits behind the point, or a dash where it is not known.
+fn or_dash(figure: impl Into<Option<f64>>, digits: usize) -> String {
+    let figure: Option<f64> = figure.into();
+    let known = figure.filter(|figure| figure.is_finite());
+    known.map_or("-".to_owned(), |figure| format!("{figure:.digits$}"))
 }
 
 impl fmt::Display for LayoutResult {
@@ -475,5 +481,80 @@ impl fmt::Display for Parsing {
             million(self.requests_per_s),
             self.microseconds_per_lot
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_a_dash() {
+        // The paper's mix leaves this page out.
+        let kind = Page::QuickPay;
+        let mut layout = LayoutResult::of(Layout::Row);
+        layout.pages = vec![PageResult {
+            kind,
+            page: kind.name(),
+            mix14_percent: mix14(kind),
+            mix16_percent: kind.mix(),
+            requests_per_s: 2e6,
+            slowest_per_s: 2e6,
+            fastest_per_s: 2e6,
+            answer_bytes: 100.0,
+            written_bytes: 100.0,
+            written_gb_per_s: 0.2,
+            of_write_bandwidth: 0.5,
+            crossed_bytes: [0.0; 2],
+            of_crossing_bandwidth: 0.0,
+            of_host: f64::NAN,
+            watts: Some(1000.0),
+            requests_per_joule: Some(2000.0),
+            clock_mhz: None,
+        }];
+        layout.kernels = vec![PageKernels {
+            kind,
+            page: kind.name(),
+            cohort: 1,
+            kernels: vec![KernelTime {
+                kernel: "parse",
+                ns_a_request: 1.0,
+            }],
+        }];
+        layout.summarize(&HostResult::UNKNOWN, None);
+        let report = Report {
+            gpu: None,
+            queues: None,
+            idle_watts: None,
+            bandwidth: Bandwidth {
+                copy_gb_per_s: 1.0,
+                write_gb_per_s: 1.0,
+                to_device_gb_per_s: 1.0,
+                to_host_gb_per_s: 1.0,
+            },
+            host: HostResult {
+                cores: 1,
+                requests_per_s: Mean::of(&[(kind, 1e6)]),
+                pages: Vec::new(),
+            },
+            layouts: vec![layout],
+            parsing: Vec::new(),
+            concurrency: Vec::new(),
+            notes: Vec::new(),
+            paper: Report::PAPER,
+        };
+        let text = report.to_string();
+        assert!(!text.contains("NaN") && !text.contains("kernels"), "{text}");
+        let words = |first: &str| {
+            let line = text.lines().find(|line| line.starts_with(first));
+            let words = line.unwrap_or_default().split_whitespace();
+            words.collect::<Vec<_>>()
+        };
+        let page = ["quick_pay", "100", "2.000", "0.2", "0.500", "-", "2000"];
+        assert_eq!(words("quick_pay"), page);
+        assert_eq!(words("mix14"), ["mix14", "-", "-", "-", "-"]);
+        assert_eq!(words("mix16"), ["mix16", "2.000", "-", "-", "2000"]);
+        let host = "host executor on 1 cores: - million requests/s (mix14), 1.00 (mix16)";
+        assert!(text.contains(host), "{text}");
     }
 }
