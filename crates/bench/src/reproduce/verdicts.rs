@@ -346,8 +346,8 @@ pub(super) fn write_claims(claims: &[Claim], text: &mut String) {
          figure is beyond its bound by more than runs differ: {} % of what is measured, computed \
          or simulated once, {} % of what is counted or simulated with several seeds, and in each \
          case all of its confidence interval (±), where it has one. It is *undecided* where the \
-         figure is nearer than that, and *absent* where there is no figure.\n\n| the paper | says | bound | here | \
-         verdict |\n|---|---|---|---|---|",
+         figure is nearer than that, and *absent* where there is no figure.\n\n| the paper | says \
+         | bound | here | verdict |\n|---|---|---|---|---|",
         percent(NOISE),
         percent(COUNTED)
     );

@@ -1,7 +1,7 @@
 //! Figure 14: redis in front of a database, with most of its memory at a donor, and what that costs
 //! the donor.
 
-use super::costs::ratios;
+use super::benched::ratios;
 use super::database::{self, Database};
 use super::lab::{Lab, Memory};
 use super::paper;
@@ -293,9 +293,9 @@ fn section(lab: &Lab<'_>, keys: u32, measured: &[Step]) -> Section {
     section.charts = vec!["figure-14.svg"];
     section.note(format!(
         "{} queries for keys at random, of {keys} that PostgreSQL has (an index, 512 bytes a \
-         value, asked by psql); redis-server is asked first, full of what its \
-         memory holds, {} MiB of it here. Remote and local in turn, rounds: {}; medians, and of the \
-         ratio that of each turn's. Every value was checked",
+         value, asked by psql); redis-server is asked first, full of what its memory holds, {} MiB \
+         of it here. Remote and local in turn, rounds: {}; medians, and of the ratio that of each \
+         turn's. Every value was checked",
         lab.options.effort.queries,
         sizes(lab).1 >> 20,
         lab.options.effort.rounds,

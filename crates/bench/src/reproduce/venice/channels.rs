@@ -1,7 +1,8 @@
 //! Figures 16a, 17 and 18: accelerators, channels and credits, by `rhythm venice bench`, whose
 //! other process is the donor.
 
-use super::costs::{Row, bench, command, ratios};
+use super::benched::{Row, ratios};
+use super::costs::{bench, command};
 use super::lab::Lab;
 use super::paper;
 use super::unmade::Unmade;

@@ -81,7 +81,7 @@ pub(super) fn of(sections: &[Section]) -> Vec<Claim> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::costs::Row;
+    use super::super::benched::Row;
     use super::super::latency;
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Where programs are run: here alone, or with most of their memory at a donor. The donor and what
 //! brings pages are commands of `rhythm venice`, processes of their own.
 
-use super::costs::Row;
+use super::benched::Row;
 use super::options::VeniceOptions;
 use super::ready::ready;
 use super::unmade::Unmade;

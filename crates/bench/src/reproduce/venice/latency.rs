@@ -1,7 +1,8 @@
 //! Figures 5 and 6: two programs whose data is remote, by each channel, and with a relay on the
 //! way, by `rhythm venice bench`.
 
-use super::costs::{Row, bench, command, ratios};
+use super::benched::{Row, ratios};
+use super::costs::{bench, command};
 use super::lab::Lab;
 use super::paper;
 use super::unmade::Unmade;

@@ -13,6 +13,7 @@
 //! machine lacks something is left out, and the report says for what; one whose programs find
 //! something else than they do locally has failed.
 
+mod benched;
 mod cache;
 mod channels;
 mod chart;
