@@ -343,13 +343,13 @@ pub(super) fn write_claims(claims: &[Claim], text: &mut String) {
     let _ = writeln!(
         text,
         "\n## What the paper says, and what is so here\n\nA claim *holds*, or *differs*, where our \
-         figure is beyond its bound by more than runs differ: {} % of what is measured, computed \
-         or simulated once, {} % of what is counted or simulated with several seeds, and in each \
-         case all of its confidence interval (±), where it has one. It is *undecided* where the \
-         figure is nearer than that, and *absent* where there is no figure.\n\n| the paper | says \
-         | bound | here | verdict |\n|---|---|---|---|---|",
-        percent(NOISE),
-        percent(COUNTED)
+         figure is beyond its bound by more than runs differ: {} % of it where it is counted, or \
+         simulated with several seeds, else {} %, and in each case all of its confidence interval \
+         (±), where it has one. It is *undecided* where the figure is nearer than that, and \
+         *absent* where there is no figure.\n\n| the paper | says | bound | here | verdict \
+         |\n|---|---|---|---|---|",
+        percent(COUNTED),
+        percent(NOISE)
     );
     for claim in claims {
         let figure = claim

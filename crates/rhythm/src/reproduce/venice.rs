@@ -22,8 +22,8 @@ use std::process::ExitCode;
 /// root. What this machine lacks for a figure is said, and the others are made.
 ///
 /// Writes venice.md, venice.json and the charts (SVG) into a folder. Takes most of an hour, with
-/// --quick some minutes. Exits with 1 if a figure failed, such as by a result that is another with
-/// remote memory.
+/// --quick some ten minutes. Exits with 1 if a figure failed, such as by a result that is another
+/// with remote memory.
 #[derive(Debug, clap::Parser)]
 pub(super) struct Venice {
     /// The folder for charts and tables

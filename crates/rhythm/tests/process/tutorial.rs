@@ -220,9 +220,11 @@ fn under_https_the_shop_is_shown_to_who_is_told_whom_to_believe() {
     // What an earlier run has left.
     let _ = fs::remove_dir_all(&above);
     let folder = shop("tutorial_https/shop");
-    let typed = typed("Under HTTPS");
-    let [certificate, serve, asks @ ..] = &typed[..] else {
-        panic!("{typed:?}");
+    let shown = typed("Under HTTPS");
+    let is_command = |line: &&String| ["rhythm ", "curl "].iter().any(|it| line.starts_with(it));
+    let (commands, settings): (Vec<&String>, Vec<&String>) = shown.iter().partition(is_command);
+    let [certificate, serve, asks @ ..] = &commands[..] else {
+        panic!("{shown:?}");
     };
     let program = Path::new(env!("CARGO_BIN_EXE_rhythm"));
     let path = std::env::var("PATH").unwrap_or_default();
@@ -269,6 +271,16 @@ fn under_https_the_shop_is_shown_to_who_is_told_whom_to_believe() {
     assert_eq!(put.location.as_deref(), Some("/basket"));
     let basket = visitor.ask("GET", "/basket", "").body;
     assert!(basket.contains("<td>2</td><td>9.00 EUR</td>"), "{basket}");
+    drop(server);
+    // What flags said may stand in service.toml.
+    let file = folder.join("service.toml");
+    let before = fs::read_to_string(&file).expect("it is there");
+    let secure = before.replace("[session]\n", "[session]\ncookie_secure = true\n");
+    let after: String = settings.iter().map(|line| format!("{line}\n")).collect();
+    fs::write(&file, format!("{secure}\n{after}")).expect("it can be written");
+    let said = check(&folder);
+    let is_right = said.starts_with("tea: ") && !said.contains("warning");
+    assert!(is_right && after.contains("tls_listen"), "{said}");
 }
 
 #[test]

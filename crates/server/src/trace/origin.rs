@@ -98,7 +98,7 @@ impl Origins {
             };
             Place {
                 own: Parent {
-                    trace: parent.map_or(drawn.max(1), |parent| parent.trace),
+                    trace: parent.map_or(drawn, |parent| parent.trace),
                     span: mixed(drawn as u64, 0),
                     sampled,
                 },
