@@ -107,7 +107,9 @@ impl Valgrind {
     ) -> Result<Counts, ReproduceError> {
         let (mut command, counts) = self.counting();
         command.arg(&self.program).arg("serve").arg(&self.service);
-        command.args(["--workers", "1", "--device", "scalar", "--listen", address]);
+        // Another server of this machine may have the admin listener's port.
+        command.args(["--no-admin", "--workers", "1", "--device", "scalar"]);
+        command.args(["--listen", address]);
         let (log, stderr) = self.log()?;
         let mut child = self.start(command.stderr(stderr))?;
         let mut runs = || matches!(child.0.try_wait(), Ok(None));
