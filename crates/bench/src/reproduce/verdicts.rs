@@ -45,17 +45,14 @@ impl Known {
 
     fn estimated(of: Estimate, kind: Kind) -> Known {
         let known = Known::new(of.mean, kind);
-        match (of.within, kind) {
-            (None, _) => known,
-            (Some(within), kind) => Known {
-                half: within,
-                noise: match kind {
-                    // Its runs differ by their seeds alone, which the interval is of.
-                    Kind::Simulated => COUNTED,
-                    _ => known.noise,
-                },
-                ..known
+        Known {
+            half: of.within.unwrap_or(0.0),
+            noise: match (kind, of.within) {
+                // Its runs differ by their seeds alone, which the interval is of.
+                (Kind::Simulated, Some(_)) => COUNTED,
+                _ => known.noise,
             },
+            ..known
         }
     }
 
